@@ -69,11 +69,19 @@ case "$nodes" in
 esac
 program=$1
 case "${program##*/}" in
-python | python3 | python3.*)
-    shift
+python | python3 | python3.*) # this Python's torchrun
+    case "${2-}" in
+    *.py | -m) shift ;;
+    *) set -- --no-python "$@" ;; # options of Python's own, such as -u
+    esac
     # shellcheck disable=SC2086 # options hold no blanks of their own
     run "$program" -m torch.distributed.run --nnodes="$nodes" \
         --nproc-per-node="$gpus" $options "$@"
+    ;;
+torchrun) # what it is told counts, behind ours
+    shift
+    # shellcheck disable=SC2086
+    run "$program" --nnodes="$nodes" --nproc-per-node="$gpus" $options "$@"
     ;;
 *.py | -m) # a script or a module: torchrun starts Python for it
     # shellcheck disable=SC2086

@@ -122,7 +122,7 @@ else
     program=$1
     case $program in
     *.py | -m) ;;
-    torchrun) shift ;;
+    torchrun | */torchrun) shift ;;
     python | python3)
         case ${2-} in
         *.py | -m) shift ;;

@@ -51,6 +51,26 @@ static bool wants_launcher(const struct spec_component *c)
     return true;
 }
 
+size_t host_names_launcher(const struct spec_component *c)
+{
+    const char *program = c->command.count > 1 ? base_name(c->command.items[0]) : "";
+
+    if (!c->training)
+        return 0;
+    switch (c->training->framework) {
+    case SPEC_FRAMEWORK_TORCHRUN:
+    case SPEC_FRAMEWORK_TORCHTITAN:
+    case SPEC_FRAMEWORK_MEGATRON:
+        return str_eq(program, "torchrun");
+    case SPEC_FRAMEWORK_DEEPSPEED:
+        return str_eq(program, "deepspeed");
+    case SPEC_FRAMEWORK_ACCELERATE:
+        return str_eq(program, "accelerate") && str_eq(c->command.items[1], "launch") ? 2 : 0;
+    default:
+        return 0;
+    }
+}
+
 bool host_brings_torch(const struct spec_component *c)
 {
     const char *program = c->command.count ? c->command.items[0] : "";

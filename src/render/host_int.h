@@ -47,6 +47,9 @@ struct maybe host_pool_bytes(const struct spec *s, const struct spec_component *
 /* Is its program a Python with a path of its own?  `-m torch.distributed.run` of that one is its
  * torchrun: the one of PATH may be another's, or missing. */
 bool host_brings_torch(const struct spec_component *c);
+/* How many words of the command name its framework's launcher (torchrun, accelerate launch): it is
+ * not to start itself in each of its processes. */
+size_t host_names_launcher(const struct spec_component *c);
 /* Is it a script of Python's (train.py), a module (-m)?  A launcher starts those itself. */
 bool host_is_script(const struct spec_component *c);
 bool host_is_module(const struct spec_component *c);

@@ -287,7 +287,10 @@ static struct launch launch_of(const struct spec_component *k, const char *modul
 {
     const struct spec_strs *cmd = &k->command;
     bool python = is_python(cmd->items[0]);
+    size_t named = host_names_launcher(k);
 
+    if (named) /* what it is told counts, behind ours */
+        return (struct launch){ NULL, named };
     if (python && cmd->count > 2 && str_eq(cmd->items[1], "-m"))
         return (struct launch){ module, 2 };
     if (python && cmd->count > 1 && str_ends(cmd->items[1], ".py"))
@@ -315,15 +318,21 @@ static void program(struct buf *out, const struct job *j, struct launch l)
     words(out, &j->k->args, 0);
 }
 
+/* The launcher, as the command has it if it does. */
+static void launch_word(struct buf *out, const struct job *j, const char *word)
+{
+    buf_adds(out, "    set -- ");
+    quote_sh(out, host_names_launcher(j->k) ? j->k->command.items[0] : word);
+}
+
 /* The static rendezvous keeps the order of the machines; restarts are Slurm's, see ending(). */
 static void launch_torchrun(struct buf *out, const struct job *j)
 {
     bool own = host_brings_torch(j->k);
 
-    buf_adds(out, "    set -- ");
+    launch_word(out, j, own ? j->k->command.items[0] : "torchrun");
     if (own)
-        quote_sh(out, j->k->command.items[0]);
-    buf_adds(out, own ? " -m torch.distributed.run" : "torchrun");
+        buf_adds(out, " -m torch.distributed.run");
     buf_adds(out, " --nnodes=\"$NNODES\" --nproc-per-node=\"$GPUS_PER_NODE\" \\\n"
                   "        --node-rank=\"$NODE_RANK\" --master-addr=\"$MASTER_ADDR\" "
                   "--master-port=\"$MASTER_PORT\" \\\n"
@@ -338,8 +347,9 @@ static void launch_deepspeed(struct buf *out, const struct job *j)
     buf_adds(out, "    hostfile=$(mktemp)\n"
                   "    trap 'rm -f \"$hostfile\"' EXIT\n"
                   "    scontrol show hostnames \"$SLURM_JOB_NODELIST\" |\n"
-                  "        sed \"s/\\$/ slots=$GPUS_PER_NODE/\" >\"$hostfile\"\n"
-                  "    set -- deepspeed --no_ssh --hostfile \"$hostfile\" "
+                  "        sed \"s/\\$/ slots=$GPUS_PER_NODE/\" >\"$hostfile\"\n");
+    launch_word(out, j, "deepspeed");
+    buf_adds(out, " --no_ssh --hostfile \"$hostfile\" "
                   "--node_rank \"$NODE_RANK\" \\\n"
                   "        --master_addr \"$MASTER_ADDR\" --master_port \"$MASTER_PORT\"");
     program(out, j, launch_of(j->k, "--module", "--no_python"));
@@ -355,8 +365,9 @@ static const char *mixed_precision(enum spec_precision p)
 
 static void launch_accelerate(struct buf *out, const struct job *j)
 {
+    launch_word(out, j, "accelerate");
     buf_addf(out,
-             "    set -- accelerate launch --num_machines \"$NNODES\" --num_processes "
+             " launch --num_machines \"$NNODES\" --num_processes "
              "\"$WORLD_SIZE\" \\\n"
              "        --machine_rank \"$NODE_RANK\" --main_process_ip \"$MASTER_ADDR\" \\\n"
              "        --main_process_port \"$MASTER_PORT\" --rdzv_backend static%s \\\n"
@@ -382,6 +393,8 @@ static const char *launcher_program(const struct job *j)
 
     if (!j->t || !j->k->gpus)
         return NULL;
+    if (host_names_launcher(j->k))
+        return NULL; /* the command's first word, which is looked for anyway */
     if (host_brings_torch(j->k) && str_eq(programs[j->t->framework], "torchrun"))
         return NULL; /* the interpreter, which is looked for anyway */
     return programs[j->t->framework];

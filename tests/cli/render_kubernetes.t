@@ -415,6 +415,11 @@ test_expect 'launch: a script and a module are given to torchrun as its users gi
         launch STOKER_NODES=1 STOKER_GPUS=2 STOKER_LAUNCHER=torchrun -- $w &&
         grep -qx -e "torchrun --nnodes=1 --nproc-per-node=2 --node-rank=0 --master-addr=localhost --master-port=29500 $w" called || { cat called; exit 1; }
     done'
+test_expect 'launch: options of Python before the script, and a torchrun that the command names, start one run' '
+    launch STOKER_NODES=1 STOKER_GPUS=2 STOKER_LAUNCHER=torchrun -- python3 -u a.py --x &&
+    grep -qx -e "python3 -m torch.distributed.run --nnodes=1 .* --master-port=29500 --no-python python3 -u a.py --x" called &&
+    launch STOKER_NODES=1 STOKER_GPUS=2 STOKER_LAUNCHER=torchrun -- torchrun --max-restarts=2 a.py &&
+    grep -qx -e "torchrun --nnodes=1 --nproc-per-node=2 .* --master-port=29500 --max-restarts=2 a.py" called || { cat called; exit 1; }'
 test_expect 'launch: pods that come and go meet at the first one' '
     launch STOKER_NODES=1:6 STOKER_GPUS=4 STOKER_LAUNCHER=torchrun STOKER_MASTER=t-0.t STOKER_RANK=0 -- python3 a.py &&
     grep -q -- "--nnodes=1:6 .*--rdzv-backend=c10d --rdzv-endpoint=t-0.t:29500 .*is_host=true" called &&

@@ -943,6 +943,10 @@ test_expect 'launchers: deepspeed, accelerate, a module, a program, the command 
     frame torchrun "[t.py, --x]" && job one/slurm/sbatch/t.sbatch && grep -q "torchrun .* --rdzv-conf=timeout=[0-9]* t.py --x$" ran.log &&
     frame torchrun "[-m, pkg.t, --x]" && job one/slurm/sbatch/t.sbatch && grep -q "torchrun .* --rdzv-conf=timeout=[0-9]* -m pkg.t --x$" ran.log &&
     frame deepspeed "[-m, pkg.t]" && job one/slurm/sbatch/t.sbatch && grep -q "deepspeed .* --module pkg.t$" ran.log &&
+    frame torchrun "[torchrun, --log-dir, l, t.py, --x]" && job one/slurm/sbatch/t.sbatch && grep -q "torchrun .* --rdzv-conf=timeout=[0-9]* --log-dir l t.py --x$" ran.log &&
+    frame deepspeed "[deepspeed, t.py]" && job one/slurm/sbatch/t.sbatch && grep -q "deepspeed .* --master_port 1234 t.py$" ran.log &&
+    frame accelerate "[accelerate, launch, t.py]" && job one/slurm/sbatch/t.sbatch && grep -q "accelerate launch --num_machines .* --dynamo_backend no t.py$" ran.log &&
+    frame torchrun "[/opt/venv/bin/torchrun, t.py]" && grep -q "set -- /opt/venv/bin/torchrun --nnodes" one/slurm/sbatch/t.sbatch && ! grep -q "command -v torchrun" one/slurm/sbatch/t.sbatch &&
     frame torchrun "[gone.py]" && ! job one/slurm/sbatch/t.sbatch 2>gone.err && grep -q "gone.py. is not found on" gone.err &&
     frame other "[trainer, \"a b\", \"\$(touch pwned)\"]" && grep -q "^#SBATCH --ntasks-per-node=2 " one/slurm/sbatch/t.sbatch &&
     job one/slurm/sbatch/t.sbatch SLURM_NTASKS_PER_NODE=2 && cat ran.log && test ! -e pwned &&
