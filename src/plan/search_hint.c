@@ -269,7 +269,7 @@ static const char *framework_reason(const struct plan_space *s)
     if (!(s->fixed & PLAN_GIVEN_DP))
         c.dp = (int32_t)plan_max(1, s->cluster->gpus / ((int64_t)c.tp * c.pp * c.cp));
     for (c.zero = 3; c.zero >= 0; c.zero--)
-        for (int sp = 0; sp <= (c.tp > 1); sp++) {
+        for (int sp = 0; sp < (c.tp > 1 ? 2 : 1); sp++) {
             const char *says;
 
             c.seq_par = sp;
