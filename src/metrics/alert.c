@@ -375,6 +375,15 @@ static bool is_of_series(const struct waiting *w, const struct tele_series *s)
            has_labels(s, w->subject->labels, s->label_count);
 }
 
+const struct alert_rule *alerts_rule_of(const struct alerts *a, const struct alert_rule *r)
+{
+    for (size_t i = 0; i < a->rule_count; i++)
+        if (str_eq(a->rules[i].name, r->name) && str_eq(a->rules[i].metric, r->metric) &&
+            a->rules[i].severity == r->severity)
+            return &a->rules[i];
+    return NULL;
+}
+
 bool alerts_restore(struct alerts *a, const struct alert_active *x)
 {
     struct waiting *w;

@@ -176,6 +176,8 @@ void alerts_turn(struct alerts *a, int64_t now_ns,
  * alerts_list() does not have it until its series is there.  Borrows nothing.  False: it
  * is there already, or there are ALERT_ACTIVE_MAX. */
 bool alerts_restore(struct alerts *a, const struct alert_active *x);
+/* The rule of the name, metric and severity of `r`; NULL: there is none now. */
+const struct alert_rule *alerts_rule_of(const struct alerts *a, const struct alert_rule *r);
 /* What fires, those of alerts_restore() that wait too, with `subject`.  On the writer's thread. */
 void alerts_each_firing(struct alerts *a, void (*fn)(void *arg, const struct alert_active *x),
                         void *arg);

@@ -267,6 +267,8 @@ static bool read_alert(struct reader *k, const struct json *d)
     x.value = json_num(json_get(d, "value"), NAN);
     if (!alerts_restore(k->a, &x))
         return false;
+    x.rule = alerts_rule_of(k->a, &rule); /* with its reason and runbook, as before the restart */
+    x.rule = x.rule ? x.rule : &rule;
     if (k->s)
         alert_sender_believe(k->s, k->t, &x, told, told_count);
     return true;

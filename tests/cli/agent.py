@@ -414,6 +414,36 @@ def reload():
     a.stop()
 
 
+def told_again():
+    """What Alertmanager hears of an alert after a restart has the words that it had before."""
+    posts = []
+
+    class Manager(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            posts.extend(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Manager)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    pathlib.Path("again.yaml").write_text(f"schema: stoker.spec/1\nnotify: {{alertmanager: 'http://127.0.0.1:{server.server_address[1]}'}}\nalerts:\n  memory: {{metric: custom, series: host.mem.total, warn: 1, for: 0s}}\n")
+    options = ("--history", "again.ring", *SMALL, "--no-gpu", "-f", "again.yaml")
+    words = lambda: [{k: v for k, v in x["annotations"].items() if k != "runbook_url"} for x in posts if x["labels"]["alertname"] == "memory"]  # the port is another one
+    a = agent(*options)
+    check("Alertmanager is told with summary and description", wait(words, 30) and words()[0].get("description") and words()[0].get("summary"), posts, a.text)
+    first = words()[0]
+    wait(lambda: os.path.exists("again.ring.firing"), 10)
+    a.p.kill()
+    a.p.wait()
+    posts.clear()
+    a = agent(*options)
+    check("and after a restart with the same", wait(words, 30) and all(x == first for x in words()), first, words(), a.text)
+    a.stop()
+    server.shutdown()
+
+
 def manager():
     """The service manager's protocol: ready, watchdog, stopping."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -858,6 +888,6 @@ def under():
     a.stop()
 
 
-for fn in (once, rules, record, demo, live, security, keys, formats, silences, unheard, restarts, links, unprivileged, history, damaged, under, full_disk, scrapers, application, older_series, no_server, dcgm, reload, manager, sample, hang):
+for fn in (once, rules, record, demo, live, security, keys, formats, silences, unheard, restarts, told_again, links, unprivileged, history, damaged, under, full_disk, scrapers, application, older_series, no_server, dcgm, reload, manager, sample, hang):
     part(fn)
 done()
