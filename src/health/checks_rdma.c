@@ -894,6 +894,11 @@ static const struct nccl_way *distance_passed(const struct hw *hw, const struct 
     return NULL;
 }
 
+static bool level_is_far(const char *path)
+{
+    return str_eq(path, "PHB") || str_eq(path, "SYS");
+}
+
 /* NCCL joins channel to channel: healthy machines use the GPU's own rail for it. */
 static void distance_rail(const struct nccl_way *passed, struct check_out *o)
 {
@@ -932,6 +937,14 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
     else if (hw_nccl_topo_unread(hw))
         check_unknown(o, "See that NCCL can read the file, and ask again.",
                       "NCCL is told the distances by NCCL_TOPO_FILE, which could not be followed");
+    else if (o->nccl->topo_lost && level_is_far(n->path))
+        check_warn(o,
+                   check_text(o,
+                              "Name the NICs in %s where NCCL looks for them: `stoker detect` says "
+                              "where.",
+                              hw->nccl.topo_file),
+                   "NCCL does not find %s in the topology file, and has its nearest NIC at %s",
+                   o->nccl->topo_lost, n->path);
     else if (o->nccl->guest && str_eq(n->path, "PHB") && !maybe_is(n->direct, 1))
         check_unknown(o,
                       "Whoever runs the host knows: name a topology file in NCCL_TOPO_FILE, or put "

@@ -390,6 +390,7 @@ struct hw_nccl_way {   /* a distance by the topology file, to a NIC or to anothe
     const char
         *path_function;   /* ... to function 0 of the NIC, and to device and function 0 of its */
     const char *path_bus; /* bus, where NCCL looks for it; NULL: to a GPU */
+    struct maybe named;   /* bool: the file names the NIC, by one of the three or by its name */
 };
 
 struct hw_nccl {

@@ -105,7 +105,8 @@ static int net_node(const struct topo_xml *t, const char *name)
     return -1;
 }
 
-/* NCCL hangs a function on a processor of the file: that of this NUMA node, or the first. */
+/* NCCL hangs a function on a processor: that of this NUMA node, where -1 is one of its own, which
+ * the file may lack, or the file's first. */
 static const char *path_by_cpu(const struct topo_xml *t, int gpu, const struct maybe *numa)
 {
     int cpu = topo_xml_above(t, gpu, "cpu"), first = -1;
@@ -124,8 +125,9 @@ static const char *path_by_cpu(const struct topo_xml *t, int gpu, const struct m
  * does not name is where sysfs has it, two bridges at a time up to one that the file names
  * or to a processor; one that is not there at all is at the first processor (graph/xml.cc,
  * ncclTopoFillNet, ncclTopoGetXmlFromSys). */
-static const char *nic_path(const struct hw *hw, const struct topo_xml *t, int gpu, const char *bdf)
+static const char *nic_path(struct hw_build *b, const struct topo_xml *t, int gpu, const char *bdf)
 {
+    const struct hw *hw = b->hw;
     const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
     int at = pci_node(t, bdf);
 
@@ -136,8 +138,11 @@ static const char *nic_path(const struct hw *hw, const struct topo_xml *t, int g
         const struct hw_pci *above = port && port->parent ? hw_find_pci(hw, port->parent) : NULL;
         const char *path;
 
-        if (!above)
-            return path_by_cpu(t, gpu, &p->numa);
+        if (!above) {
+            struct maybe numa = root_int(b->root, "/sys/bus/pci/devices/%s/numa_node", p->bdf);
+
+            return path_by_cpu(t, gpu, &numa);
+        }
         at = pci_node(t, above->bdf);
         path = at >= 0 ? topo_xml_path_below(t, gpu, at) : NULL;
         if (path)
@@ -165,12 +170,18 @@ static struct hw_nccl_way nic_way(struct hw_build *b, const struct topo_xml *t, 
     int net = net_node(t, r->name);
     const char *path = net >= 0 ? topo_xml_path(t, gpu, net) : NULL;
 
+    const char *function = bdf_joined(b, r->bdf, false), *bus = bdf_joined(b, r->bdf, true);
+
     if (path)
-        return (struct hw_nccl_way){ .path = path, .path_function = path, .path_bus = path };
+        return (struct hw_nccl_way){
+            .path = path, .path_function = path, .path_bus = path, .named = maybe_of(1)
+        };
     return (struct hw_nccl_way){
-        .path = nic_path(b->hw, t, gpu, r->bdf),
-        .path_function = nic_path(b->hw, t, gpu, bdf_joined(b, r->bdf, false)),
-        .path_bus = nic_path(b->hw, t, gpu, bdf_joined(b, r->bdf, true)),
+        .path = nic_path(b, t, gpu, r->bdf),
+        .path_function = nic_path(b, t, gpu, function),
+        .path_bus = nic_path(b, t, gpu, bus),
+        .named = maybe_of(pci_node(t, r->bdf) >= 0 || pci_node(t, function) >= 0 ||
+                          pci_node(t, bus) >= 0),
     };
 }
 

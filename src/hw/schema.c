@@ -498,6 +498,7 @@ static const struct field nccl_way_rows[] = {
                        "NCCL_IB_MERGE_VFS=0; null: to another GPU"),
     STR(path_bus, "the same to device and function 0 of its bus, where NCCL looks for it by "
                   "default; null: to another GPU"),
+    BOOL(named, "the file names the NIC, by one of the three; null: to another GPU"),
 };
 LOCAL_TABLE(nccl_way_table, "nccl distance", nccl_way_rows);
 #undef S

@@ -120,13 +120,18 @@ static void doubt_lost(struct sim *s)
 {
     const char *nics = nics_text(s->hw, s->c, s->a, level_nic_lost);
 
+    s->c->topo_lost = nics;
     if (nics)
-        nccl_doubt(s,
-                   "The topology file %s names %s by a function other than 0, and NCCL looks for "
-                   "function 0 whatever NCCL_IB_MERGE_VFS is: it does not find them there, and the "
-                   "distances used here are those that it has instead.  Name function 0 in the "
-                   "file.",
-                   s->hw->nccl.topo_file, nics);
+        nccl_doubt(
+            s,
+            "NCCL does not find %s in the topology file %s: it looks for them %s there.  The "
+            "distances used here are those that it has instead, by the NUMA node alone.  "
+            "Name them so in the file.",
+            nics, s->hw->nccl.topo_file,
+            ports_merged(s->hw) ? "at device and function 0 of their bus"
+            : nccl_older_than(s->hw, 2, 24) || !nccl_older_than(s->hw, 2, 27)
+                ? "at function 0 of their device"
+                : "at their own PCI addresses");
 }
 
 static void doubt_files(struct sim *s)

@@ -543,6 +543,12 @@ static struct verdict gdr_level_of(const struct env_run *r)
         return env_unset(
             "NCCL takes the distances from NCCL_TOPO_FILE where it can, and that file could not be "
             "followed here: whether its default reaches far enough cannot be told.");
+    if (r->c.topo_lost)
+        return env_unset(arena_printf(r->a,
+                                      "NCCL does not find %s in the topology file %s, and has them "
+                                      "farther away than they are: mend the file, the level "
+                                      "follows.",
+                                      r->c.topo_lost, r->hw->nccl.topo_file));
     if (!support)
         return env_unset(
             "GPU and NIC meet in the root complex (PHB), beyond NCCL's default, but whether "

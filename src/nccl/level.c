@@ -176,12 +176,29 @@ bool level_nic_apart(const struct hw *hw, const char *nic)
     return ports_merged(hw) && file_best(hw, nic, PLACE_FUNCTION) < file_best(hw, nic, PLACE_BUS);
 }
 
+/* Where NCCL looks for it with the variables as they are, or as --env sets them. */
+static enum file_place place_of(const struct hw *hw, const char *nic)
+{
+    bool mend = !nccl_env_of(hw, "NCCL_IB_MERGE_VFS") && level_nic_apart(hw, nic);
+
+    return nics_as_named(hw) ? PLACE_OWN : mend || !ports_merged(hw) ? PLACE_FUNCTION : PLACE_BUS;
+}
+
 bool level_nic_lost(const struct hw *hw, const char *nic)
 {
-    enum level own = file_best(hw, nic, PLACE_OWN);
+    enum level best = file_best(hw, nic, PLACE_OWN), have;
 
-    return !nics_as_named(hw) && own < file_best(hw, nic, PLACE_FUNCTION) &&
-           own < file_best(hw, nic, PLACE_BUS);
+    if (!hw_nccl_topo_used(hw) || level_nic_apart(hw, nic))
+        return false;
+    have = file_best(hw, nic, place_of(hw, nic));
+    for (size_t g = 0; g < hw->gpus_count; g++) { /* not named at all: where it really is */
+        const struct hw_nccl_way *way = hw_nccl_way_nic(hw, g, nic);
+        enum level l = way && maybe_is(way->named, 0) ? level_of_path(hw_distance_get(hw, g, nic))
+                                                      : LEVEL_NONE;
+
+        best = l != LEVEL_NONE && l < best ? l : best;
+    }
+    return best < have;
 }
 
 /* By the topology file, at the address where NCCL looks for the NIC, with NCCL_IB_MERGE_VFS=0
@@ -189,14 +206,13 @@ bool level_nic_lost(const struct hw *hw, const char *nic)
 const char *level_nic_path(const struct hw *hw, size_t gpu, const char *nic)
 {
     const struct hw_nccl_way *way = hw_nccl_way_nic(hw, gpu, nic);
-    bool mend = !nccl_env_of(hw, "NCCL_IB_MERGE_VFS") && level_nic_apart(hw, nic);
 
-    if (!way)
-        return !mend && ports_merged(hw) && nic_is_astray(hw, nic) ? astray_path(hw, gpu)
-                                                                   : hw_distance_get(hw, gpu, nic);
-    return way_path(way, nics_as_named(hw)           ? PLACE_OWN
-                         : mend || !ports_merged(hw) ? PLACE_FUNCTION
-                                                     : PLACE_BUS);
+    enum file_place place = place_of(hw, nic);
+
+    if (way)
+        return way_path(way, place);
+    return place == PLACE_BUS && nic_is_astray(hw, nic) ? astray_path(hw, gpu)
+                                                        : hw_distance_get(hw, gpu, nic);
 }
 
 /* From 2.27 on what meets at a CPU with a chip-to-chip link is P2C, not PHB. */

@@ -131,7 +131,10 @@ struct nccl_choice {
     struct maybe gpus; /* GPUs a job here can use; unknown when they are hidden */
     const char *gpus_why;
     const bool *gpu_used; /* for each of hw->gpus[]: a job here can use it */
-    bool guest;           /* a virtual machine that hides which GPU is near which NIC */
+    const char
+        *topo_lost; /* wanted NICs that NCCL does not find in the topology file, and has farther
+                            * away for that; NULL: none */
+    bool guest;     /* a virtual machine that hides which GPU is near which NIC */
     const char *bare_why; /* fast NICs without an RDMA device, and why they have none; NULL: none */
     const char *bare_remedy; /* ... of those that could have one; NULL: none could */
     bool efa;                /* an AWS EFA device is here: NCCL itself cannot drive it */

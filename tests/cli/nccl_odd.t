@@ -53,7 +53,9 @@ test_expect 'a topology file that names NICs where NCCL does not look: NCCL_IB_M
     env_of guest-file-226 && sets NCCL_IB_MERGE_VFS '' && json_of guest-file-226 'c[\"certain\"]'
 "
 test_expect '... at another function than 0: no variable mends that, and no way is claimed' "
-    env_of guest-function && sets NCCL_IB_MERGE_VFS '' && says 'names mlx5_1, mlx5_3, mlx5_5, mlx5_7 by a function other than 0' &&
+    env_of guest-function && sets NCCL_IB_MERGE_VFS '' && says 'NCCL does not find mlx5_1, mlx5_3, mlx5_5, mlx5_7 in the topology file' &&
+    sets NCCL_NET_GDR_LEVEL '' && flat_of guest-function --check rdma && says 'Name the NICs in /var/run' && hides 'Nothing is broken' && hides NPS1 &&
+    json_of guest-gpus 'not c[\"certain\"] and {s[\"nccl\"][\"path\"] for s in c[\"scores\"]} == {\"SYS\"} and env[\"NCCL_NET_GDR_LEVEL\"][\"value\"] is None' &&
     for v in 0 1; do
         json_of guest-function 'not c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PHB\"' -e NCCL_IB_MERGE_VFS=\$v || exit 1
     done

@@ -184,6 +184,17 @@ def guest_function_zero():
     return guest_function(0)
 
 
+def guest_gpus():
+    """a virtual machine whose topology file names the GPUs alone, and NICs of no NUMA node"""
+    node = Node([(-1, d) for i in range(4) for d in (GPU, ib(i))], cpu=cpu(True), nccl="2.27.5", iommu=None)
+    node.m.dmi("QEMU", "Standard PC (Q35 + ICH9, 2009)", bios="SeaBIOS")
+    node.m.tree.file("/var/run/nvidia-topologyd/virtualTopology.xml", '<system version="1">%s</system>' % "".join(
+        '<cpu numaid="%d">%s</cpu>' % (n, "".join('<pci busid="ffff:%02x:00.0" class="0x060400"><pci busid="0000:%02x:00.0" '
+                                                  'class="0x030200"/></pci>' % (1 + i, 0x11 + 4 * i) for i in (2 * n, 2 * n + 1)))
+        for n in (0, 1)))
+    return node
+
+
 def guest_topo(change=lambda text: text):
     """a virtual machine with a topology file by NCCL_TOPO_FILE"""
     node = guest(env={"NCCL_TOPO_FILE": "/opt/topo.xml"})
