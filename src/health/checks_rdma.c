@@ -493,7 +493,12 @@ static void rdma_gid_unusable(const struct hw *hw, const struct nccl_port *n,
 /* No address of it can be routed. */
 static void rdma_gid_local(struct check_out *o, const struct nccl_port *n)
 {
-    if (n && n->takes && !n->wanted && any_wanted(o->nccl))
+    if (n && n->bare)
+        check_warn(o,
+                   "Give its network device an address as the others of its kind have: machines "
+                   "that are well train over it.",
+                   "only link-local RoCE v2 GIDs, where the others of its kind have an address");
+    else if (n && n->takes && !n->wanted && any_wanted(o->nccl))
         check_warn(o,
                    "Nothing to do unless the port is for training: `stoker detect --env` leaves it "
                    "out.  If it is, give its network device an address as the others have.",

@@ -29,6 +29,7 @@ struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
     bool wanted;            /* it should be used: what NCCL_IB_HCA would name */
     const char *wanted_why; /* ... or why it should not */
     bool down;              /* it would be wanted, were its link up */
+    bool bare;              /* ... had it an address that routers forward, as its like have */
     const char *near_path; /* best distance to a GPU in NCCL's words: "PIX" … "SYS"; NULL unknown */
     struct maybe gid_index; /* NCCL's choice; unknown when the port is not used */
     const char *gid;        /* eight groups; NULL: the table has no such entry */

@@ -251,6 +251,9 @@ const char *want_set_text(struct sim *s, const bool *set); /* "mlx5_0:1, mlx5_1:
 const char *want_set_names(const struct sim *s, const bool *set);
 /* `p` would be of the fabric of `set` if its link were up. */
 bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p);
+/* `p` is of a GPU that has none of `set` as near, is like those, and has no address that routers
+ * forward. */
+bool want_port_is_bare(const struct sim *s, const bool *set, const struct nccl_port *p);
 /* Their cards are of two models, as far as both tell theirs. */
 bool want_models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b);
 

@@ -47,7 +47,7 @@ static bool address_works(struct sim *s, struct nccl_port *p)
     return true;
 }
 
-static bool only_local(struct sim *s, const struct nccl_port *p)
+static bool only_local(const struct sim *s, const struct nccl_port *p)
 {
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
 
@@ -178,6 +178,20 @@ bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_p
         joined = joined || str_eq(p->network, q->network);
     }
     return alike && joined;
+}
+
+bool want_port_is_bare(const struct sim *s, const bool *set, const struct nccl_port *p)
+{
+    if (!p->takes || p->wanted || p->storage || p->frontend || !only_local(s, p) ||
+        !port_is_missed(s, set, p))
+        return false;
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+
+        if (set[i] && str_eq(p->link_layer, q->link_layer) && !want_models_differ(s, p, q))
+            return true;
+    }
+    return false;
 }
 
 bool *want_set_whole(const struct sim *s, const bool *set)

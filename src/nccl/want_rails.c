@@ -81,6 +81,22 @@ static const char *gpus_text(struct sim *s, const bool *gpus)
     return nccl_text(s->a, &b);
 }
 
+/* "is down", "are down"; "has no address that routers forward" where a link is up. */
+static const char *fault_text(const struct sim *s, const bool *set)
+{
+    bool many = want_set_count(s, set) > 1, bare = false, down = false;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        bare = bare || (set[i] && s->c->ports[i].bare);
+        down = down || (set[i] && s->c->ports[i].down);
+    }
+    return bare && down ? "are down or have no address that routers forward"
+           : bare       ? many ? "have no address that routers forward"
+                               : "has no address that routers forward"
+           : many       ? "are down"
+                        : "is down";
+}
+
 /* Nothing is broken: the rail of these GPUs is of a slower model. */
 static void doubt_built(struct sim *s, const struct astray *lost)
 {
@@ -100,20 +116,24 @@ void want_rails(struct sim *s)
     bool *set = want_set_wanted(s), *dead = arena_array(s->a, bool, s->c->ports_count + 1);
     struct astray lost;
 
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        dead[i] = s->c->ports[i].down = want_port_is_down(s, set, &s->c->ports[i]);
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        struct nccl_port *p = &s->c->ports[i];
+
+        p->down = want_port_is_down(s, set, p);
+        p->bare = want_port_is_bare(s, set, p);
+        dead[i] = p->down || p->bare;
+    }
     if (nccl_env_of(s->hw, "NCCL_IB_HCA") || s->c->gone_why || !ports_isolated_rails(s->hw, s->c))
         return;
     lost = astray_of(s, set, dead);
     if (lost.short_count)
-        nccl_doubt(
-            s,
-            "The ports are rails that do not lead to each other, and %s %s down: GPU %s goes "
-            "on by the rest of its ports, where machines that are well use all, and NCCL "
-            "joins them in turn, whatever rail each is on: connections to the missing one "
-            "fail.  Drain this machine until it is mended.",
-            want_set_text(s, lost.short_dead),
-            want_set_count(s, lost.short_dead) > 1 ? "are" : "is", gpus_text(s, lost.short_gpus));
+        nccl_doubt(s,
+                   "The ports are rails that do not lead to each other, and %s %s: GPU %s goes "
+                   "on by the rest of its ports, where machines that are well use all, and NCCL "
+                   "joins them in turn, whatever rail each is on: connections to the missing one "
+                   "fail.  Drain this machine until it is mended.",
+                   want_set_text(s, lost.short_dead), fault_text(s, lost.short_dead),
+                   gpus_text(s, lost.short_gpus));
     if (!lost.count)
         return;
     s->c->rail_lost = lost.gpus;
@@ -129,7 +149,6 @@ void want_rails(struct sim *s)
                "on all.",
                gpus_text(s, lost.gpus), s->c->rail_dead ? ", since " : "",
                s->c->rail_dead ? want_set_text(s, lost.dead) : "",
-               want_set_count(s, lost.dead) > 1 ? " are down"
-               : s->c->rail_dead                ? " is down"
-                                                : ", whose rails are faster than its own");
+               s->c->rail_dead ? arena_printf(s->a, " %s", fault_text(s, lost.dead))
+                               : ", whose rails are faster than its own");
 }

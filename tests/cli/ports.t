@@ -348,6 +348,10 @@ test_expect '169.254.0.0/16 is link-local, too: no index for it, a range that le
     check_of zeroconf-only rdma && says 'only link-local RoCE v2 GIDs' && ! grep -q 'PASS GIDs' flat &&
     env_of zeroconf-old -e NCCL_IB_GID_INDEX=3 && grep -q 'NCCL_IB_GID_INDEX=3: .*link-local' err
 "
+test_expect '... and a rail that has no other is told as one that is down' "
+    env_of zeroconf-failed && says 'GPU 2 goes by those of its neighbours, since mlx5_2:1 has no address that routers forward' &&
+    check_of zeroconf-failed rdma && says 'where the others of its kind have an address' && says 'FAIL NIC near GPU GPU 2'
+"
 test_expect 'a pinned index on different networks is an error' "
     env_of gid-networks -e NCCL_IB_GID_INDEX=3 && grep -q 'error: NCCL_IB_GID_INDEX=3' err
 "

@@ -718,6 +718,13 @@ def zeroconf(some=(1,), nccl="2.27.5", real=True):
     return Node(rails(nic, 4), nccl=nccl)
 
 
+def zeroconf_failed():
+    """rails of a subnet each, one of which got a link-local address alone"""
+    def nic(i):
+        return Nic("mlx5_%d" % i, "roce", 400, addrs=[("169.254.%d.17" % i, 16) if i == 2 else ("10.100.%d.17" % i, 24)])
+    return Node(rails(nic, 4), nccl="2.27.5")
+
+
 def zeroconf_old():
     """the same on every port, and an NCCL that takes an index alone"""
     return zeroconf(range(4), "2.18.3")
