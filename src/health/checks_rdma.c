@@ -877,17 +877,6 @@ static void distance_far(const struct hw *hw, const struct hw_gpu *g, const stru
             "its nearest NIC is across sockets (%s)", n->dev);
 }
 
-/* Is a port of this device among "mlx5_0:1,mlx5_1:1"? */
-static bool way_has(const struct nccl_way *w, const char *dev)
-{
-    size_t want = strlen(dev);
-
-    for (const char *p = w->ports; p && *p; p += strcspn(p, ","), p += *p == ',')
-        if (!strncmp(p, dev, want) && p[want] == ':')
-            return true;
-    return false;
-}
-
 /* NCCL sends by the widest way: a wide NIC far away goes before the one at the GPU's switch. */
 static const struct nccl_way *distance_passed(const struct hw *hw, const struct hw_gpu *g,
                                               const struct nccl_choice *c)
@@ -956,7 +945,7 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
                       "it at /var/run/nvidia-topologyd/virtualTopology.xml.",
                       "this virtual machine does not show the PCIe switches of its host");
     else if ((str_eq(n->path, "PIX") || str_eq(n->path, "PXB")) && passed &&
-             !way_has(passed, n->dev)) /* else all data goes by the CPU, its own NIC's too */
+             !nccl_way_has(passed, n->dev)) /* else all data goes by the CPU, its own NIC's too */
         check_warn(
             o,
             "Put NICs of one rate at the GPUs' switches: NCCL takes the widest way, whatever "

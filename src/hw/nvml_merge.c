@@ -177,19 +177,22 @@ static bool node_is_here(struct hw_build *b, const struct hw_pci *p)
 
 /* A container runtime gives the nodes of the GPUs that were asked for, and of no others: the GPU
  * is ours when its node is here and the driver tells of fewer than were asked for.  A job's
- * control group leaves all nodes where they are. */
+ * control group leaves all nodes where they are, and who has the host's /dev may open few of
+ * them: of several that the driver does not tell nothing follows. */
 static bool was_given(const struct merge *m, const struct hw_pci *p)
 {
     const struct hw_place *place = &m->b->hw->place;
     const char *list = hw_env_get(m->b->hw, "NVIDIA_VISIBLE_DEVICES");
-    size_t asked = 1;
+    size_t asked = 1, here = 0;
 
     if (!place->container || place->slurm_job || str_eq(place->container, "apptainer") || !list ||
         !*list || str_eq(list, "void") || str_eq(list, "none") || *list == '/')
         return false;
     for (const char *c = list; *c; c++)
         asked += *c == ',';
-    return (str_eq(list, "all") || asked > m->told) && node_is_here(m->b, p);
+    for (size_t j = 0; j < m->bus_count; j++)
+        here += !m->claimed[j] && has_driver(m->bus[j]) && node_is_here(m->b, m->bus[j]);
+    return here == 1 && (str_eq(list, "all") || asked > m->told) && node_is_here(m->b, p);
 }
 
 static const char *silent_state(const struct merge *m, const struct hw_pci *p)

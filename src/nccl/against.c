@@ -335,7 +335,7 @@ static const char *way_devs(struct against *g, const struct nccl_way *w)
     struct buf b = { 0 };
 
     for (size_t i = 0; w && i < g->c.ports_count; i++)
-        if (level_way_has(w, g->c.ports[i].dev) &&
+        if (nccl_way_has(w, g->c.ports[i].dev) &&
             !(i && str_eq(g->c.ports[i - 1].dev, g->c.ports[i].dev)))
             buf_addf(&b, "%s%s", b.len ? " or " : "", g->c.ports[i].dev);
     return b.len ? nccl_text(g->a, &b) : (buf_release(&b), NULL);
@@ -360,7 +360,7 @@ static void rows_net(struct against *g, const struct log_facts *f, const struct 
     way = gdr_find(g, (size_t)gpu, devs);
     for (size_t i = 0; expected && i < g->c.ports_count; i++)
         same = same || (name_in(g->hw, devs, g->c.ports[i].dev) &&
-                        level_way_has(expected, g->c.ports[i].dev));
+                        nccl_way_has(expected, g->c.ports[i].dev));
     if (!p->pxn) /* by way of a neighbour it is that neighbour's NIC */
         against_add_as(g,
                        same && ours      ? NCCL_SAME

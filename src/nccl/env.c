@@ -400,7 +400,7 @@ static bool level_falls_short(const struct env_run *r)
             const struct nccl_gdr *g = &r->c.gdr[i];
 
             if (g->gpu == gpu && str_eq(g->path, "PHB") && !maybe_is(g->use, 1) &&
-                level_way_has(way, g->dev))
+                nccl_way_has(way, g->dev))
                 return true;
         }
     }

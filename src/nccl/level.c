@@ -528,7 +528,7 @@ enum level level_effective(const struct sim *s, size_t gpu, size_t port)
     return l == LEVEL_PXN ? l : level_direct(s, gpu, port);
 }
 
-bool level_way_has(const struct nccl_way *w, const char *dev)
+bool nccl_way_has(const struct nccl_way *w, const char *dev)
 {
     size_t want = strlen(dev);
 

@@ -153,6 +153,8 @@ void nccl_choose(const struct hw *hw, struct nccl_choice *out);
 void nccl_choose_without(const struct hw *hw, const char *name, struct arena *a,
                          struct nccl_choice *out);
 void nccl_choice_release(struct nccl_choice *c);
+/* Is a port of this device among those of the way? */
+bool nccl_way_has(const struct nccl_way *w, const char *dev);
 /* No GPU here can do GPUDirect RDMA: all are GeForce. */
 bool nccl_gpus_without_gdr(const struct hw *hw);
 /* Has the GPU a chip-to-chip link to its processor (GH200, GB200, GB300)? */

@@ -174,8 +174,6 @@ enum level level_direct(const struct sim *s, size_t gpu, size_t port); /* PXN le
 bool level_is_relay(const struct sim *s, size_t gpu, size_t relay, size_t port);
 /* What NCCL takes NVLink between the two to carry; the most there is where no count is told. */
 int64_t level_nvlink_mbps(const struct hw *hw, size_t a, size_t b);
-/* Is a port of this device among those of the way? */
-bool level_way_has(const struct nccl_way *w, const char *dev);
 /* Nearer is less, for our own choice: as the level, and what is in another NUMA node of the
  * same socket is nearer than what is in the other socket.  -1 unknown. */
 bool level_same_socket(const struct hw *hw, size_t gpu, const char *nic);

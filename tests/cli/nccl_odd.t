@@ -274,7 +274,7 @@ test_expect 'a GPU that a container was given and the driver does not tell is lo
     for m in container container-list; do
         flat_of \$m --check gpu && test \$rc = 1 && says 'FAIL GPUs visible' && says 'fallen off the bus at' || exit 1
     done
-    for m in container-others container-nodes; do
+    for m in container-others container-nodes container-dev; do
         flat_of \$m --check gpu && test \$rc = 0 && says 'given to somebody else' && hides 'fallen off' || exit 1
     done
 "

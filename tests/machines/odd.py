@@ -358,6 +358,14 @@ def container_nodes():
     return container(asked="0,1,3")
 
 
+def container_dev():
+    """one that has the host's /dev and may open two of four GPUs"""
+    node = container()
+    node.m.nvml["gpus"] = node.m.nvml["gpus"][:2]
+    node.m.nvml["pairs"] = []
+    return node
+
+
 def mig_nvlink():
     """GPUs on NVLink that are in MIG mode: the driver refuses peer access, on purpose"""
     node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
