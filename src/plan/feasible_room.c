@@ -219,6 +219,21 @@ static size_t groups_open(const struct spec *s, const struct spec_node **out)
     return count;
 }
 
+/* Groups whose machines have so many whole GPUs, or else all with GPUs: then there is no room. */
+static size_t serve_groups(const struct spec *s, int64_t gpus, const struct spec_node **out)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < s->node_count; i++)
+        if (s->nodes[i].gpus_per_node >= gpus && !feasible_mig_instances(&s->nodes[i]))
+            out[count++] = &s->nodes[i];
+    for (size_t i = 0; !count && i < s->node_count; i++)
+        if (s->nodes[i].gpus_per_node)
+            out[count++] = &s->nodes[i];
+    out[count] = NULL;
+    return count;
+}
+
 size_t feasible_groups(const struct spec *s, const struct spec_component *c,
                        const struct spec_node **out)
 {
@@ -233,10 +248,8 @@ size_t feasible_groups(const struct spec *s, const struct spec_component *c,
         out[0] = spec_node_of(s, p ? p->nodes : NULL);
         return out[0] != NULL;
     }
-    if (!c) {
-        out[0] = spec_node_of(s, NULL);
-        return out[0] != NULL;
-    }
+    if (!c)
+        return serve_groups(s, feasible_serve_ask(s).gpus, out);
     while ((out[count] = spec_component_group(s, c, count)) != NULL)
         count++;
     return count;
@@ -316,18 +329,24 @@ int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
 /* As many GPUs as the models that no component serves are loaded on. */
 struct feasible_ask feasible_serve_ask(const struct spec *s)
 {
-    const struct spec_node *n = spec_node_of(s, NULL);
+    int64_t least = INT64_MAX, most = 0;
     struct feasible_ask ask = { .cpu_m = maybe_of(FEASIBLE_SERVE_CPU_M),
                                 .memory_mib = maybe_of(FEASIBLE_SERVE_MIB) };
 
+    for (size_t i = 0; i < s->node_count; i++) {
+        int64_t gpus = s->nodes[i].gpus_per_node;
+
+        most = gpus > most ? gpus : most;
+        least = gpus && gpus < least ? gpus : least;
+    }
     for (size_t i = 0; i < s->model_count; i++) {
         const struct spec_model *m = &s->models[i];
 
         if (m->component || m->device == SPEC_DEVICE_CPU ||
             (!m->gpus && !m->pool && m->device != SPEC_DEVICE_GPU))
             continue;
-        for (int64_t g = 0; n && g < n->gpus_per_node; g++)
-            if (spec_range_has(m->gpus, g) && g + 1 > ask.gpus)
+        for (int64_t g = 0; g < most; g++) /* unset: all, of whichever machine it is */
+            if ((m->gpus ? spec_range_has(m->gpus, g) : g < least) && g + 1 > ask.gpus)
                 ask.gpus = g + 1;
     }
     return ask;

@@ -350,6 +350,35 @@ static const struct spec_component *sharer(const struct kube *q, const struct sp
     return NULL;
 }
 
+/* The server of models without a component takes GPUs as a component does. */
+static void serve_sharing_check(struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+    const struct spec_node **groups =
+        arena_array(&q->k.arena, const struct spec_node *, s->node_count + 1);
+    int64_t gpus = k8s_has_models(s, NULL) ? feasible_serve_ask(s).gpus : 0;
+    size_t count = gpus ? feasible_groups(s, NULL, groups) : 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct spec_component *c = sharer(q, groups[i]);
+        bool mps = groups[i]->gpu && groups[i]->gpu->sharing == SPEC_SHARING_MPS;
+
+        if (c && (gpus > 1 || mps))
+            render_refuse(q->k.r, &c->pools,
+                          "Give the models a component, whose 'nodes' are another group.",
+                          "'%s' shares a GPU of '%s' where stoker serve, for models of no "
+                          "component, takes %" PRId64 ": Kubernetes shares all GPUs of a machine "
+                          "or none",
+                          c->name, groups[i]->name, gpus);
+        else if (c)
+            render_warn(q->k.r, &c->pools,
+                        "Give the models a component, whose 'nodes' are another group.",
+                        "the GPU of stoker serve, for models of no component, is not its own: "
+                        "'%s' shares those of '%s'",
+                        c->name, groups[i]->name);
+    }
+}
+
 /* The device plug-in shares all GPUs of a machine or none, and then gives one at a time; with MPS
  * each has its part of the memory, who asked for a GPU too. */
 void kube_sharing_check(struct kube *q)
@@ -375,6 +404,7 @@ void kube_sharing_check(struct kube *q)
                         "%" PRId64 " pods meet at each",
                         o->name, c->name, n->name, kube_shares(q, n));
     }
+    serve_sharing_check(q);
 }
 
 static const struct spec_node *group_of_both(const struct spec *s, const struct spec_component *a,

@@ -717,6 +717,23 @@ components:
   c: {target: kubernetes, nodes: t, pools: [q], replicas: 2, image: "r/a:1"}
 targets: {kubernetes: {gpu_operator: false, stoker_image: "r/s:1"}}
 END
+test_expect 'the server of models without a component has whole GPUs, of any group that has so many' '
+    cat >loose.yaml <<END
+nodes:
+  - {name: s, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 48, memory: 384GB}
+  - {name: t, gpus_per_node: 1, gpu: {model: L4}, cpu_cores: 48, memory: 384GB}
+  - {name: cut, gpus_per_node: 8, gpu: {model: H100, sharing: mig, mig_profile: 1g.10gb}, cpu_cores: 48, memory: 384GB}
+models: {m: {source: BAAI/bge-m3, kind: embedding, gpus: "0-1"}}
+serve: {listen: 0.0.0.0, token_file: /etc/t}
+targets: {kubernetes: {stoker_image: "r.example/stoker:1"}}
+END
+    f=loose/kubernetes/base/serve.yaml && stoker render kubernetes -f loose.yaml -o loose >out 2>err && has $f "nvidia.com/gpu: 2" && grep -A3 "key: stoker/group" $f | grep -qw s &&
+    ! grep -A3 "key: stoker/group" $f | grep -qw -e t -e cut &&
+    sed "s/gpus: .0-1./device: gpu/; /name: cut/d" loose.yaml >whole.yaml && stoker render kubernetes -f whole.yaml -o loose >out 2>err && has $f "nvidia.com/gpu: 1" && grep -A3 "key: stoker/group" $f | grep -qw t &&
+    sed "/name: cut/d; /name: t/d" loose.yaml >shared.yaml && printf "pools: {p: {size: 10GB}}\ncomponents: {a: {target: kubernetes, image: r.org/a:1, command: [a], pools: [p]}}\n" >>shared.yaml &&
+    ! stoker spec check shared.yaml 2>err && grep -q "^shared.yaml:7:77: .a. shares a GPU of .s. where stoker serve, for models of no component, takes 2" err &&
+    sed "s/0-1/0/" shared.yaml >one.yaml && stoker spec check one.yaml 2>err && grep -q "warning: the GPU of stoker serve, for models of no component, is not its own: .a. shares" err &&
+    sed "s/L40S/L40S, sharing: mps/" one.yaml >mps1.yaml && ! stoker spec check mps1.yaml 2>err && grep -q "no component, takes 1: Kubernetes shares all" err'
 test_expect 'without the GPU Operator the device plug-in is told what is shared; who has no label shares nothing' '
     render without without.yaml && f=without/kubernetes/device-plugin-values.yaml &&
     has $f "migStrategy: mixed" "mps:" "timeSlicing:" "replicas: 4" "replicas: 2" "- empty" &&
