@@ -50,6 +50,20 @@ static long long ll(int64_t v)
     return (long long)v;
 }
 
+/* Groups of GPUs that talk in every layer, in the order of the ranks, lie in one node each or take
+ * whole nodes. */
+static bool groups_fit(const struct plan_config *c, int64_t each)
+{
+    const int64_t groups[] = { c->tp, (int64_t)c->tp * c->cp,
+                               c->zero && c->shard ? (int64_t)c->tp * c->shard : 1,
+                               c->ep > 1 ? c->ep * plan_etp(c) : 1 };
+
+    for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+        if (each % groups[i] && groups[i] % each)
+            return false;
+    return true;
+}
+
 bool plan_launch_shape(const struct plan_cluster *cl, const struct plan_config *c,
                        int64_t *out_nodes, int64_t *out_each)
 {
@@ -57,7 +71,7 @@ bool plan_launch_shape(const struct plan_cluster *cl, const struct plan_config *
     int64_t most = plan_max(1, plan_min(machine, cl->gpus));
 
     for (int64_t each = most; 2 * each >= most; each--)
-        if (cl->gpus % each == 0 && (each % c->tp == 0 || c->tp % each == 0)) {
+        if (cl->gpus % each == 0 && groups_fit(c, each)) {
             *out_nodes = cl->gpus / each;
             *out_each = each;
             return true;

@@ -203,6 +203,10 @@ test_expect 'as many processes as GPUs: equal parts of nodes that hold groups of
     test "$(started 12 96)" = "$(printf "2 x 6\n2 x 6\n2 x 6\n2 : 12\n2 x 6")" && grep -q "12 GPUs are 2 nodes with 6 of their 8 GPUs" out &&
     test "$(started 20 100 --node 4)" = "$(printf "5 x 4\n5 x 4\n5 x 4\n5 : 20\n5 x 4")" && ! grep -q "of their" out &&
     test "$(started 36 288 --fix tp4 | sort -u)" = "$(printf "9 : 36\n9 x 4")" &&
+    for fix in "zero3 shard4 mbs1" "cp4 zero3 mbs1"; do
+        stoker plan train --model llama-3.1-8b --gpus 12 --batch 96 --no-vary --fix "$fix" --flags torchrun >out && grep -q -e "--nnodes 3 --nproc-per-node 4 " out || exit 1
+    done &&
+    stoker plan train --model qwen3-30b-a3b --gpus 12 --batch 96 --no-vary --fix ep4 --flags megatron >out && grep -q -e "--nnodes 3 --nproc-per-node 4 " out &&
     test "$(started 144 1152 --gpu gb200 | sort -u)" = "$(printf "36 : 144\n36 x 4")" &&
     test "$(started 144 1152 --gpu gb300 --node 8 | sort -u)" = "$(printf "36 : 144\n36 x 4")" &&
     { stoker plan train --model llama-3.1-8b --gpus 13 --batch 104 --flags torchrun >out 2>err; test $? = 2; } && test ! -s out &&
