@@ -15,6 +15,7 @@
  * other way to run the same machine. */
 #include "base/str.h"
 #include "render/compose_int.h"
+#include "render/follow.h"
 
 #include <inttypes.h>
 
@@ -122,29 +123,13 @@ static void warn_pools(struct compose *k)
     }
 }
 
-/* The machine's own server is a unit of systemd. */
-static void warn_models(struct compose *k)
-{
-    const struct spec *s = k->r->spec;
-
-    if (s->targets.systemd || s->targets.kubernetes || s->targets.openshift)
-        return;
-    for (size_t i = 0; i < s->model_count; i++)
-        if (!s->models[i].component)
-            render_warn(k->r, &s->models[i].name,
-                        "Name a serving component as its 'component', or add 'systemd: {}' below "
-                        "'targets' for `stoker serve` of the machine.",
-                        "model '%s' names no component: compose serves it nowhere",
-                        s->models[i].name);
-}
-
 static bool check(struct compose *k)
 {
     for (size_t i = 0; i < k->plan->count && i < HOST_ORDER_MAX; i++)
         if (!check_one(k->r, k->plan, &k->plan->runs[i]))
             return false;
     warn_pools(k);
-    warn_models(k);
+    follow_loose_models(k->r, "compose");
     return check_users(k);
 }
 

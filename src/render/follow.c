@@ -697,6 +697,19 @@ void follow_memory_mounts(struct render *r, const struct spec_component *c, stru
     }
 }
 
+void follow_loose_models(struct render *r, const char *target)
+{
+    const struct spec *s = r->spec;
+
+    for (size_t i = 0; !s->targets.systemd && !s->targets.kubernetes && i < s->model_count; i++)
+        if (!s->models[i].component)
+            render_warn(r, &s->models[i].name,
+                        "Name a serving component as its 'component', or add 'systemd: {}' below "
+                        "'targets' for `stoker serve` of the machine.",
+                        "model '%s' names no component: %s serves it nowhere", s->models[i].name,
+                        target);
+}
+
 /* No machine has it of itself, wherever it says it is. */
 static const char *never_mounted(const struct spec_storage *s, unsigned on)
 {

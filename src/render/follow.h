@@ -22,6 +22,9 @@ const char *render_follow_wish(const char *target, unsigned kind, const char *ke
 const struct spec_storage *follow_mount_at(const struct render *r, const struct spec_component *c,
                                            const char *path);
 
+/* Warns of models without a component where no target starts the server that has them: systemd on
+ * its machines, Kubernetes one of the site. */
+void follow_loose_models(struct render *r, const char *target);
 /* Refuses mounts of kind memory that are larger than what the container may have. */
 void follow_memory_mounts(struct render *r, const struct spec_component *c, struct maybe limit);
 

@@ -18,6 +18,7 @@
  *
  * Scaling is `oc scale` alone: no file names the number of pods (see data/launcher.sh). */
 #include "base/str.h"
+#include "render/follow.h"
 #include "render/openshift_int.h"
 
 #include <stdlib.h>
@@ -164,6 +165,7 @@ static void check(struct shift *s)
     k8s_names_check(&s->k, all, count);
     k8s_group_wishes(&s->k, all, count);
     k8s_namespace_wish(&s->k, &s->t->namespace);
+    follow_loose_models(s->k.r, "openshift");
     for (size_t i = 0; !s->k.stoker_image_from && !s->t->build && i < count; i++)
         if (shift_launched(all[i])) {
             render_warn(s->k.r,

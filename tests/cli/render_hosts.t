@@ -72,6 +72,12 @@ components:
   emb: {kind: serving, target: compose, gpus: 1, image: x}
 targets: {compose: {}}" && warned 5:3 "model .a. names no component"
 '
+test_expect 'OpenShift serves no model without a component either, and says so' '
+    both "models: {a: {source: /srv/a, kind: embedding}}
+targets: {openshift: {}, compose: {}}" && warned 4:10 "model .a. names no component: openshift serves it nowhere" && warned 4:10 "compose serves it nowhere" &&
+    both "models: {a: {source: /srv/a, kind: embedding}}
+targets: {openshift: {}, systemd: {}}" && ! grep "serves it nowhere" err
+'
 HUB='models:
   mini: {source: sentence-transformers/all-MiniLM-L6-v2, kind: embedding, component: emb}
   old: {source: sentence-transformers/all-MiniLM-L6-v2, revision: abc, kind: embedding, component: own}
