@@ -71,6 +71,44 @@ size_t host_names_launcher(const struct spec_component *c)
     }
 }
 
+/* What of its words starts processes of its own; NULL: nothing does. */
+static const char *named_launcher(const struct spec_component *c)
+{
+    static const char *const programs[] = { "torchrun", "deepspeed", "accelerate",
+                                            "mpirun",   "mpiexec",   "srun" };
+    static const char *const modules[] = { "torch.distributed.run", "torch.distributed.launch",
+                                           "accelerate.commands.launch",
+                                           "deepspeed.launcher.runner" };
+    const struct spec_strs *cmd = &c->command;
+
+    if (cmd->count < 2)
+        return NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+        if (str_eq(base_name(cmd->items[0]), programs[i]))
+            return str_eq(programs[i], "accelerate") && !str_eq(cmd->items[1], "launch")
+                       ? NULL
+                       : programs[i];
+    for (size_t at = 0; at + 1 < cmd->count; at++)
+        for (size_t i = 0; str_eq(cmd->items[at], "-m") && i < ARRAY_SIZE(modules); i++)
+            if (str_eq(cmd->items[at + 1], modules[i]))
+                return modules[i];
+    return NULL;
+}
+
+void host_warn_launcher(struct render *r, const struct spec_component *c, const char *ours)
+{
+    const char *named = named_launcher(c);
+
+    if (!c->training || !c->gpus || !ours || !named || str_eq(named, ours))
+        return;
+    render_warn(r, &c->command,
+                "Leave the launcher out of the command, or write 'framework: other' to start the "
+                "command as it stands.",
+                "'%s' is started by %s in each process, where '%s' starts a run of its own: they "
+                "train apart",
+                c->name, ours, named);
+}
+
 bool host_brings_torch(const struct spec_component *c)
 {
     const char *program = c->command.count ? c->command.items[0] : "";

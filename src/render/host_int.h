@@ -50,6 +50,9 @@ bool host_brings_torch(const struct spec_component *c);
 /* How many words of the command name its framework's launcher (torchrun, accelerate launch): it is
  * not to start itself in each of its processes. */
 size_t host_names_launcher(const struct spec_component *c);
+/* Warns of a command that names another launcher than the one that the target starts it with,
+ * `ours` (NULL: none): each process would begin a run of its own. */
+void host_warn_launcher(struct render *r, const struct spec_component *c, const char *ours);
 /* Is it a script of Python's (train.py), a module (-m)?  A launcher starts those itself. */
 bool host_is_script(const struct spec_component *c);
 bool host_is_module(const struct spec_component *c);

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "plan/feasible.h"
 #include "render/containerfile.h"
+#include "render/host_int.h"
 #include "render/kubernetes_int.h"
 
 #include <inttypes.h>
@@ -91,6 +92,7 @@ static void launch_env(struct kube *q, const struct kube_work *w, struct k8s_pod
     const struct spec_training *t = w->c->training;
     bool torch = t && t->framework != SPEC_FRAMEWORK_OTHER;
 
+    host_warn_launcher(q->k.r, w->c, torch ? "torchrun" : NULL);
     pod->env = env;
     env_add(pod, env, "STOKER_NODES", nodes_text(q, w), arena_strdup(a, pods_from(q, w)));
     env_add(pod, env, "STOKER_GPUS", arena_printf(a, "%" PRId64, w->c->gpus),

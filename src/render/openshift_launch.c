@@ -5,6 +5,7 @@
 #include "base/embed.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "render/host_int.h"
 #include "render/openshift_int.h"
 
 #include <inttypes.h>
@@ -107,6 +108,7 @@ static void variables(struct shift *s, struct variables *v, const struct spec_co
     bool training = c->kind == SPEC_COMPONENT_TRAINING;
     bool torchrun = training && (!c->training || c->training->framework != SPEC_FRAMEWORK_OTHER);
 
+    host_warn_launcher(s->k.r, c, torchrun ? "torchrun" : NULL);
     v->items[v->count++] =
         (struct k8s_env){ .name = "POD_NAMESPACE", .field = "metadata.namespace" };
     if (shift_has_peers(c))

@@ -383,7 +383,8 @@ static void launch_itself(struct buf *out, const struct job *j)
     program(out, j, (struct launch){ 0 });
 }
 
-static const char *launcher_program(const struct job *j)
+/* What the job starts its command with; NULL: the command itself is started. */
+static const char *framework_launcher(const struct job *j)
 {
     static const char *const programs[] = {
         [SPEC_FRAMEWORK_TORCHRUN] = "torchrun",     [SPEC_FRAMEWORK_TORCHTITAN] = "torchrun",
@@ -391,13 +392,20 @@ static const char *launcher_program(const struct job *j)
         [SPEC_FRAMEWORK_ACCELERATE] = "accelerate", [SPEC_FRAMEWORK_OTHER] = NULL,
     };
 
-    if (!j->t || !j->k->gpus)
+    return j->t && j->k->gpus ? programs[j->t->framework] : NULL;
+}
+
+static const char *launcher_program(const struct job *j)
+{
+    const char *program = framework_launcher(j);
+
+    if (!program)
         return NULL;
     if (host_names_launcher(j->k))
         return NULL; /* the command's first word, which is looked for anyway */
-    if (host_brings_torch(j->k) && str_eq(programs[j->t->framework], "torchrun"))
+    if (host_brings_torch(j->k) && str_eq(program, "torchrun"))
         return NULL; /* the interpreter, which is looked for anyway */
-    return programs[j->t->framework];
+    return program;
 }
 
 /* A launcher hides what its program ended with, so what must be there is looked for before. */
@@ -719,6 +727,7 @@ static void job_file(struct slurm *c, const struct spec_component *k)
     struct buf *out = render_script(c->r, "slurm/sbatch/%s.sbatch", k->name);
     struct buf what = { 0 };
 
+    host_warn_launcher(c->r, k, framework_launcher(&j));
     buf_adds(out, "#!/bin/bash\n");
     ask_queue(c, out, &j);
     ask_machines(c, out, &j);

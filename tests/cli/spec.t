@@ -512,4 +512,19 @@ test_expect '/dev/shm has one size: that of a mount beside "shm" is told not to 
         "components: {a: {image: x, command: [x], shm: 32GiB, mounts: [{storage: m, path: /dev/shm}]}}" >shm.yaml && stoker spec check shm.yaml >out 2>err; } &&
     shm 4GiB && grep -q "^shm.yaml:3:[0-9]*: warning: /dev/shm of .a. is as large as .shm. says: the size of .m." err &&
     shm 32GiB && ! grep "is as large" err || { cat err; exit 1; }'
+test_expect 'a launcher in the command below the one that the target starts: each process would train apart' '
+    apart() { # TARGET FRAMEWORK COMMAND
+        printf "%s\n" "nodes: [{name: g, gpu: {model: h100}, gpus_per_node: 8, count: 2, hosts: \"g[1-2]\", cpu_cores: 96, memory: 1TiB}]" \
+            "components: {a: {kind: training, target: $1, image: r.example/x:1, gpus: 8, nodes_per_replica: 2, training: {framework: $2}," \
+            "  command: [$3]}}" "targets: {$1: {}}" >apart.yaml && stoker spec check apart.yaml >out 2>err || { cat err; exit 1; }
+        grep -q "^apart.yaml:3:[0-9]*: warning: .a. is started by [a-z]* in each process, where .* starts a run of its own: they train apart" err
+    }
+    for t in kubernetes openshift slurm; do
+        for c in "mpirun, ./x" "python, -m, torch.distributed.run, t.py"; do
+            apart $t torchrun "$c" && ! apart $t other "$c" || { echo "$t: $c"; exit 1; }
+        done
+        apart $t torchrun "accelerate, launch, t.py" && ! apart $t torchrun "accelerate, config" &&
+        apart $t deepspeed "accelerate, launch, t.py" && ! apart $t torchrun "torchrun, t.py" && ! apart $t torchrun "python, t.py" || { echo $t; exit 1; }
+    done
+    apart kubernetes accelerate "accelerate, launch, t.py" && ! apart slurm accelerate "accelerate, launch, t.py"'
 test_done
