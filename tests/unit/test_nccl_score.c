@@ -14,7 +14,7 @@ TEST(its_own_port_at_its_own_switch)
     for (size_t i = 0; i < 8; i++) {
         CHECK(maybe_is(c.scores[i].dflt.mbps, 400000) && maybe_is(c.scores[i].ours.mbps, 400000));
         assert_string_equal(c.scores[i].ours.path, "PIX");
-        CHECK(level_way_has(&c.scores[i].ours, m->names[i]) && !c.scores[i].worse);
+        CHECK(nccl_way_has(&c.scores[i].ours, m->names[i]) && !c.scores[i].worse);
     }
     nccl_choice_release(&c);
     free(m);
@@ -30,7 +30,7 @@ TEST(a_port_that_is_down_is_shared_for)
     m->ports[5].state = "DOWN";
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.scores[5].dflt.path, "PXN");
-    CHECK(!level_way_has(&c.scores[5].dflt, "mlx5_5"));
+    CHECK(!nccl_way_has(&c.scores[5].dflt, "mlx5_5"));
     for (size_t i = 0; i < 8; i++)
         sum += maybe_or(c.scores[i].dflt.mbps, 0);
     CHECK(sum > 0 && sum <= 7 * 400000);
