@@ -150,7 +150,7 @@ def real_server():
     s = Server(*words)
     check("a server starts by it", s.port != 0, words, s.text)
     test = [meant(x) for x in service["healthcheck"]["test"]]
-    ask = lambda port: subprocess.run(["sh", "-c", test[1].replace("127.0.0.1:8003", f"127.0.0.1:{port}")], capture_output=True).returncode
+    ask = lambda port: subprocess.run(["sh", "-c", re.sub("127.0.0.1([:/])8003", f"127.0.0.1\\g<1>{port}", test[1])], capture_output=True).returncode
     check("the rendered command serves the model", s.ask("/embed", {"inputs": "a"})[0] == 200, s.text)
     check("the rendered health check finds it well", test[0] == "CMD-SHELL" and ask(s.port) == 0, test)
     port = s.port
