@@ -48,6 +48,8 @@ def older(doc, pods):
     for _, spec, _ in pods(doc):
         for key in NEWER_POD:
             spec.pop(key, None)
+        for holder in [spec, *spec['containers'], *spec.get('initContainers', [])]:
+            holder.get('securityContext', {}).pop('appArmorProfile', None)  # 1.30
         for t in spec.get('topologySpreadConstraints', []):
             for key in NEWER_SPREAD:
                 t.pop(key, None)
