@@ -37,7 +37,7 @@ FAKE_HOST := $(B)/tests/plugin/host/stoker-cuda.so
 FAKE_HOST_C := $(filter-out %/gemm_lt.c,$(CUDA_C))
 FAKES += $(FAKE_HOST)
 # any header of these folders: gcc's own list of headers is for one source at a time
-$(FAKE_HOST): $(FAKE_HOST_C) $(wildcard src/engine/cuda/*.h src/engine/*.h src/model/*.h src/base/*.h tests/gpu/fake_*.[ch]) mk/cuda.mk
+$(FAKE_HOST): $(FAKE_HOST_C) $(wildcard src/engine/cuda/*.h src/engine/*.h src/model/*.h src/base/*.h src/base/*/*.h tests/gpu/fake_*.[ch]) mk/cuda.mk
 	@mkdir -p $(@D)
 	$(call say,FAKE,$@)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/gpu -isystem $(CUDA_HOME)/include $(filter-out -fPIE,$(CFLAGS)) -O3 \

@@ -3,7 +3,7 @@
  * documents. */
 #include "agent/api_int.h"
 
-#include "base/gzip.h"
+#include "base/codec/gzip.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "hw/show.h"

@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
-#include "os/web.h"
+#include "os/net/web.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "agent/api_int.h"
 
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 #include <assert.h>
 #include <math.h>

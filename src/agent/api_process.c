@@ -4,9 +4,9 @@
 #include "agent/api_int.h"
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "metrics/collect.h"
 
 #include <math.h>

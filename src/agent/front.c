@@ -8,7 +8,7 @@
 #include "agent/api_int.h"
 #include "agent/story.h"
 
-#include "base/gzip.h"
+#include "base/codec/gzip.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"

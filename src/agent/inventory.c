@@ -8,7 +8,7 @@
 #include "agent/agent_int.h"
 
 #include "base/mem.h"
-#include "os/child.h"
+#include "os/worker/child.h"
 
 #include <signal.h>
 #include <stdlib.h>

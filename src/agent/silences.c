@@ -10,11 +10,11 @@
  * renamed, so that a restart keeps them. */
 #include "agent/agent_int.h"
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "os/file.h"
 
 #include <fnmatch.h>

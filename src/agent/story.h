@@ -10,7 +10,7 @@
  * Nothing here was measured; levels are those of recorded H200 at such work. */
 #ifndef AGENT_STORY_H
 #define AGENT_STORY_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "metrics/alert.h"
 #include "metrics/tele.h"
 

@@ -6,9 +6,9 @@
  * thread's alone. */
 #include "agent/agent_int.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "os/clock.h"
 
 enum { WHOSE_GPUS_MAX = 64, WHOSE_KEPT_MS = 60000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/str.h"
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/api.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <assert.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef BENCH_API_H
 #define BENCH_API_H
 #include "bench/texts.h"
-#include "os/url.h"
+#include "os/net/url.h"
 
 #include <stdbool.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/forward.h"
 
-#include "base/json.h"
+#include "base/codec/npy.h"
 #include "base/mem.h"
-#include "base/npy.h"
 #include "base/progress.h"
+#include "base/text/json.h"
 #include "os/clock.h"
 #include "os/file.h"
 

@@ -7,7 +7,7 @@
  * (eng_ops.device_ms). */
 #ifndef BENCH_FORWARD_H
 #define BENCH_FORWARD_H
-#include "base/table.h"
+#include "base/text/table.h"
 #include "bench/cases.h"
 
 enum {

@@ -3,11 +3,11 @@
  *
  * The order is from what tells most: /info is TEI's own, a list of models names its owner,
  * an OpenAPI document has the paths. */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "bench/api.h"
-#include "os/client.h"
 #include "os/clock.h"
+#include "os/net/client.h"
 
 #include <string.h>
 

@@ -23,7 +23,7 @@
 #define BENCH_LOAD_H
 #include "bench/api.h"
 #include "bench/hist.h"
-#include "os/client.h"
+#include "os/net/client.h"
 
 enum {
     LOAD_STATUSES_MAX = 32, /* different statuses counted; further ones in the last row */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/report.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/progress.h"
+#include "base/text/json.h"
 
 #include <assert.h>
 #include <inttypes.h>

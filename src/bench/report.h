@@ -3,7 +3,7 @@
  * people, JSON, RESULT lines for scripts. */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
-#include "base/table.h"
+#include "base/text/table.h"
 #include "bench/load.h"
 
 enum { REPORT_SLICES_MAX = 1000 };

@@ -4,13 +4,13 @@
 
 #include "agent/story.h"
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "os/clock.h"
-#include "os/notify.h"
+#include "os/net/notify.h"
 
 #include <poll.h>
 #include <signal.h>

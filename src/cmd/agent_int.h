@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "cmd/cmd.h"
 #include "os/file.h"
-#include "os/listen_fds.h"
+#include "os/net/listen_fds.h"
 #include "spec/spec.h"
 
 enum {

@@ -4,8 +4,8 @@
  * by what a usual second asks; --json has all there is. */
 #include "cmd/agent_int.h"
 
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <math.h>
 #include <stdlib.h>

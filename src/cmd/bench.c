@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "bench/report.h"
 #include "cmd/bench_int.h"
 #include "os/file.h"

@@ -9,7 +9,7 @@
 #define CMD_CMD_H
 #include "base/args.h"
 #include "base/buf.h"
-#include "base/table.h"
+#include "base/text/table.h"
 
 #include <sys/types.h>
 

@@ -3,7 +3,7 @@
 #ifndef CMD_DETECT_INT_H
 #define CMD_DETECT_INT_H
 #include "base/args.h"
-#include "base/table.h"
+#include "base/text/table.h"
 #include "cmd/cmd.h"
 #include "hw/hw.h"
 #include "nccl/nccl.h"

@@ -4,8 +4,8 @@
  * Lines are bounded (SOURCE_LINE_MAX): a longer one is passed over to its end and told
  * as a bad record, so that it costs itself alone.  Reading does not wait when the caller
  * has something to do meanwhile: a pipe that trickles gets its answers as it goes. */
-#include "base/json.h"
 #include "base/mem.h"
+#include "base/text/json.h"
 #include "cmd/embed_int.h"
 
 #include <assert.h>

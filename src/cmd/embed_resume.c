@@ -5,8 +5,8 @@
  * written, and a hash of the input up to there: a run that continues the file can say
  * when it is given another model, other options or another input.  It is always
  * RESUME_BYTES long and written in place, so that a full disk does not stop it. */
-#include "base/json.h"
 #include "base/mem.h"
+#include "base/text/json.h"
 #include "cmd/embed_int.h"
 
 #include <errno.h>

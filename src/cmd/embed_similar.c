@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* embed_similar: cosines of every pair of a few texts, as a table or as JSON. */
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "cmd/embed_int.h"
 
 #include <assert.h>

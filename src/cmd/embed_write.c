@@ -4,9 +4,9 @@
  * Every write() ends at the end of a record, and a .npy head is written again behind the
  * rows it counts, so that a file is valid whenever the program ends.  When the disk fills
  * in the middle of a write, what was torn is cut off again. */
-#include "base/f32.h"
-#include "base/json.h"
-#include "base/npy.h"
+#include "base/codec/f32.h"
+#include "base/codec/npy.h"
+#include "base/text/json.h"
 #include "cmd/embed_int.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
 /* gather: `stoker gather`: a probe with a recorder, written as a tar that
  * `stoker detect --root` replays.  Masked unless asked otherwise; written under
  * another name first, so that OUT.tar is whole or not there. */
-#include "base/json.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "cmd/cmd.h"
 #include "cmd/detect_int.h"
 #include "hw/mask.h"

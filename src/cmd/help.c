@@ -3,7 +3,7 @@
  * the README, and the command `stoker help` that shows them. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "cmd/cmd.h"
 #include "health/health.h"
 #include "hw/hw.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker model: convert, get, info, list, verify. */
 #include "model/model.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "cmd/cmd.h"
 #include "cmd/model_int.h"
 #include "model/get.h"

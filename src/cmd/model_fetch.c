@@ -5,7 +5,7 @@
 
 #include "base/progress.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "model/model.h"
 #include "model/torch_file.h"
 #include "os/clock.h"

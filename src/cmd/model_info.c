@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* model_info: what a model is, as text and as JSON. */
-#include "base/json.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "cmd/model_int.h"
 #include "engine/batch.h"
 #include "engine/engine.h"

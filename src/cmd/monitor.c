@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "metrics/recording.h"
 #include "os/clock.h"
 #include "os/file.h"

@@ -20,7 +20,7 @@
 #define CMD_MONITOR_INT_H
 #include "cmd/cmd.h"
 #include "metrics/limits.h"
-#include "os/web.h"
+#include "os/net/web.h"
 #include "spec/spec.h"
 
 #include <pthread.h>

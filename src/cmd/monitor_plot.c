@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/svg.h"
+#include "base/text/svg.h"
 
 #include <assert.h>
 #include <math.h>

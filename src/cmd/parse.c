@@ -11,9 +11,9 @@
  *   mention   `stoker plan train` in a sentence: what is left out is left out
  *   prose     as a mention, but nobody knows where it ends: operands are not looked at */
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "cmd/cmd.h"
 #include "os/file.h"
 

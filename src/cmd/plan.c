@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker plan: what a training job needs, before it runs.  memory and validate have files of
  * their own; models is here. */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "cmd/plan_int.h"
 #include "os/file.h"
 

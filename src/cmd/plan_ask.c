@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "cmd/plan_train_int.h"
 #include "os/file.h"
 #include "plan/search.h"

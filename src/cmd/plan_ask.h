@@ -5,7 +5,7 @@
  * Figures are written with three digits: the model behind them is right to several percent. */
 #ifndef CMD_PLAN_ASK_H
 #define CMD_PLAN_ASK_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cmd/plan_int.h"
 #include "plan/advice.h"
 #include "plan/campaign.h"

@@ -6,7 +6,7 @@
 #include "plan/cluster.h"
 
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 #include <math.h>
 

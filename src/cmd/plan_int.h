@@ -2,7 +2,7 @@
 /* plan_int: what the files of `stoker plan` share. */
 #ifndef CMD_PLAN_INT_H
 #define CMD_PLAN_INT_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cmd/cmd.h"
 #include "plan/plan.h"
 #include "plan/runs.h"

@@ -4,7 +4,7 @@
 #include "cmd/plan_ask.h"
 
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "os/file.h"
 
 #include <math.h>

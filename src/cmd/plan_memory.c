@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker plan memory: will it fit, what takes the bytes, and what to change when it does not. */
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "cmd/plan_train_int.h"
 #include "os/file.h"
 #include "plan/campaign.h"

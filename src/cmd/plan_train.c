@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "cmd/plan_train_int.h"
 #include "os/clock.h"
 #include "plan/campaign.h"

@@ -2,7 +2,7 @@
 /* plan_train_int: what the files of `stoker plan train` share. */
 #ifndef CMD_PLAN_TRAIN_INT_H
 #define CMD_PLAN_TRAIN_INT_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cmd/plan_int.h"
 #include "plan/advice.h"
 #include "plan/search.h"

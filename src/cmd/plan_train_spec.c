@@ -7,7 +7,7 @@
  * answer.  What the spec lacks is asked for by its key. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "cmd/plan_train_int.h"
 #include "render/cost.h"
 #include "spec/spec.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker plan validate: the planner against a table of published runs. */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "cmd/plan_int.h"
 #include "os/file.h"
 #include "plan/top1.h"

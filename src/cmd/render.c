@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker render: one spec into the files of the systems it runs on. */
 #include "render/render.h"
-#include "base/json.h"
+#include "base/codec/sha256.h"
 #include "base/mem.h"
-#include "base/sha256.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "cmd/cmd.h"
 #include "cmd/machine_int.h"
 #include "hw/hw.h"

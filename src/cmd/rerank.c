@@ -2,11 +2,11 @@
 /* rerank: `stoker rerank`: documents in the order of how well they answer a query.
  *
  * The query is tokenised once where it can be: engine/pair.h. */
-#include "base/f32.h"
-#include "base/json.h"
+#include "base/codec/f32.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "cmd/embed_int.h"
 #include "engine/pair.h"
 #include "os/clock.h"

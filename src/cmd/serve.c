@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "engine/worker.h"
 #include "os/clock.h"
-#include "os/notify.h"
+#include "os/net/notify.h"
 
 #include <malloc.h>
 #include <poll.h>

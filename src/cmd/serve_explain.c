@@ -3,9 +3,9 @@
  * and why, before anything is loaded. */
 #include "cmd/serve_int.h"
 
-#include "base/json.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "serve/store.h"
 
 enum { EXPLAIN_SOURCE_MAX = 512 };

@@ -9,7 +9,7 @@
 #define CMD_SERVE_INT_H
 #include "cmd/cmd.h"
 #include "model/hub.h"
-#include "os/listen_fds.h"
+#include "os/net/listen_fds.h"
 #include "serve/serve.h"
 #include "spec/spec.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "os/clock.h"
-#include "os/web.h"
+#include "os/net/web.h"
 
 #include <inttypes.h>
 

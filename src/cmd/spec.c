@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker spec: check, show, example, doc. */
 #include "spec/spec.h"
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "cmd/cmd.h"
 #include "render/render.h"
 

@@ -3,9 +3,9 @@
  *
  * Results go out as they come, so that a pipe of any length works in little memory; a
  * stdout that does not take them ends the run with an error. */
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "cmd/cmd.h"
 #include "model/model.h"
 #include "model/tokenizer.h"

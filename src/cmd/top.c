@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "os/clock.h"
-#include "os/url.h"
+#include "os/net/url.h"
 #include "top/top.h"
 
 #include <errno.h>

@@ -3,9 +3,9 @@
  * same binary: it starts them, tells where they are, starts one that ended again with backoff, and
  * ends both.
  *
- * Children tell through the service manager's own protocol (os/notify.h) when they are ready and
- * that they live; this parent is the manager they see.  They are in process groups of their own,
- * so that Ctrl-C reaches the parent alone, and end with it.
+ * Children tell through the service manager's own protocol (os/net/notify.h) when they are ready
+ * and that they live; this parent is the manager they see.  They are in process groups of their
+ * own, so that Ctrl-C reaches only the parent, and end with it.
  *
  * The sockets are the parent's (up_plan.c): a child that dies or is replaced leaves its clients in
  * their queues.  An upgrade ends the children, serve first and drained, and puts the program that
@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
-#include "os/notify.h"
+#include "os/net/notify.h"
 #include "spec/spec.h"
 
 #include <assert.h>

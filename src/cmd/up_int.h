@@ -8,7 +8,7 @@
 #include "cmd/cmd.h"
 #include "http/http.h"
 #include "os/file.h"
-#include "os/listen_fds.h"
+#include "os/net/listen_fds.h"
 
 #include <sys/types.h>
 

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_plugin.h"
-#include "os/child.h"
+#include "os/worker/child.h"
 
 #include <assert.h>
 #include <dlfcn.h>

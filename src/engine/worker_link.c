@@ -4,8 +4,8 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "os/child.h"
 #include "os/clock.h"
+#include "os/worker/child.h"
 
 #include <assert.h>
 #include <errno.h>

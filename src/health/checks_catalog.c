@@ -5,7 +5,7 @@
  * Memory set aside for good, or a board that was built or flashed for less power, shows
  * only against it. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "catalog/catalog.h"
 #include "health/health_int.h"
 

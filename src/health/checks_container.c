@@ -5,7 +5,7 @@
  * groups that stand in this one too; here is what only makes sense inside: what was
  * asked for against what is seen. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "health/health_int.h"
 #include "nccl/nccl.h"
 

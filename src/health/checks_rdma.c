@@ -5,7 +5,7 @@
  * limits, then the path between NIC and GPU inside the machine.  Ports of AWS EFA have
  * neither GIDs of the RoCE kind nor a subnet manager and are left out of those checks. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "health/health_int.h"
 #include "nccl/nccl.h"
 

@@ -6,7 +6,7 @@
  * inside a Python environment that is not active here, so a missing one warns and does
  * not fail. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "health/health_int.h"
 
 /* ---- thresholds ---- */

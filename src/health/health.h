@@ -17,7 +17,7 @@
  * docs/reference/checks.md is written from them. */
 #ifndef HEALTH_HEALTH_H
 #define HEALTH_HEALTH_H
-#include "base/table.h"
+#include "base/text/table.h"
 #include "hw/hw.h"
 #include "spec/spec.h"
 

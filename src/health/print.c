@@ -11,8 +11,8 @@
  *
  * Evidence and remedy wrap at the terminal's width; without one (a pipe) a row is one
  * line, so that grep finds it whole. */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "health/health.h"
 
 #include <assert.h>

@@ -22,7 +22,7 @@
  * another thread waits for it, of the callback itself leaves the freeing to the loop. */
 #include "http/http_int.h"
 
-#include "base/gzip.h"
+#include "base/codec/gzip.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"

@@ -5,9 +5,9 @@
  * tried when nothing else fits.  HEAD follows GET. */
 #include "http/http_int.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 
 #include "base/mem.h"
 #include "os/clock.h"
-#include "os/url.h"
+#include "os/net/url.h"
 
 #include <assert.h>
 #include <errno.h>

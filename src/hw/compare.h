@@ -9,7 +9,7 @@
  * not: another numbering of buses is one difference and not a hundred. */
 #ifndef HW_COMPARE_H
 #define HW_COMPARE_H
-#include "base/table.h"
+#include "base/text/table.h"
 #include "hw/hw.h"
 
 enum {

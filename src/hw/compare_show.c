@@ -7,8 +7,8 @@
  * unknown on the same machines. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
-#include "base/utf8.h"
+#include "base/text/units.h"
+#include "base/text/utf8.h"
 #include "hw/compare.h"
 
 #include <assert.h>

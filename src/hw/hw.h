@@ -13,7 +13,7 @@
  * All pointers belong to the inventory's arena. */
 #ifndef HW_HW_H
 #define HW_HW_H
-#include "base/fields.h"
+#include "base/text/fields.h"
 #include "os/root.h"
 
 /* ---- processors and memory (cpu.c, mem.c) ---- */

@@ -7,9 +7,9 @@
  * then replaced wherever they stand as a whole token. */
 #include "hw/mask.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "hw/mask_int.h"
 
 #include <arpa/inet.h>

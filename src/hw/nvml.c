@@ -7,9 +7,9 @@
  * everything after the questions is the same code for both. */
 #include "hw/nvml_int.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <signal.h>
 #include <sys/wait.h>

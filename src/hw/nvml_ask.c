@@ -10,8 +10,8 @@
  *  4. Nothing here changes a setting. */
 #include "hw/nvml_int.h"
 
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <assert.h>
 #include <inttypes.h>

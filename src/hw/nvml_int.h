@@ -17,7 +17,7 @@
 #define HW_NVML_INT_H
 #include "hw/hw_int.h"
 #include "hw/nvml.h"
-#include "os/child.h"
+#include "os/worker/child.h"
 
 enum {
     NVML_PAIRS_MAX = NVML_GPUS_MAX * (NVML_GPUS_MAX - 1) / 2, /* pairs of them */

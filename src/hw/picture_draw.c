@@ -15,8 +15,8 @@
  *   |      |- NIC       |                   |
  *   +-------------------|-------------------+
  *   [ NVSwitch                              ] */
-#include "base/svg.h"
-#include "base/utf8.h"
+#include "base/text/svg.h"
+#include "base/text/utf8.h"
 #include "hw/picture_int.h"
 
 #include <inttypes.h>

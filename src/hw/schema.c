@@ -5,7 +5,7 @@
  * of a field is the member's name in hw.h (class_ is "class").  Rows stand in the
  * order of the struct, which is the order in the document.
  *
- * A row is short for FIELD() and its relatives of base/fields.h with the struct
+ * A row is short for FIELD() and its relatives of base/text/fields.h with the struct
  * that the table describes, S, filled in: the key is the member's name, so that it
  * cannot differ from it.  A row with a role (STR_AS() and its like) says what it is to
  * `detect --compare`: without one it is compared. */

@@ -13,8 +13,8 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "os/child.h"
 #include "os/file.h"
+#include "os/worker/child.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

@@ -4,7 +4,7 @@
 #include "hw/show.h"
 
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "hw/show_int.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
  * fault carries a word and, on a terminal, red. */
 #ifndef HW_SHOW_H
 #define HW_SHOW_H
-#include "base/table.h"
+#include "base/text/table.h"
 #include "hw/hw.h"
 
 enum {

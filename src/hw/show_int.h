@@ -9,7 +9,7 @@
  */
 #ifndef HW_SHOW_INT_H
 #define HW_SHOW_INT_H
-#include "base/units.h"
+#include "base/text/units.h"
 #include "hw/show.h"
 
 enum { SHOW_GUTTER = 10, SHOW_INDENT = 2, SHOW_TEXT_MAX = 64, SHOW_IDS_MAX = 256 };

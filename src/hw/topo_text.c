@@ -2,8 +2,8 @@
 /* topo_text: the distance matrix, in the words and the order of `nvidia-smi topo -m`:
  * GPUs, then NICs, as rows and as columns; then the CPUs and the NUMA node near each
  * GPU.  A GPU the driver gave no number stands by its PCI address, "(3b:00)". */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "hw/show_int.h"
 
 #include <inttypes.h>

@@ -13,10 +13,10 @@
  * 50 wake-ups a second. */
 #include "metrics/access.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>

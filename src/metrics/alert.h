@@ -14,7 +14,7 @@
 #include "catalog/csv.h"
 #include "metrics/expo.h"
 #include "metrics/tele.h"
-#include "os/web.h"
+#include "os/net/web.h"
 #include "spec/spec.h"
 
 enum {

@@ -16,7 +16,7 @@
  * costs a turn no more than their number. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "catalog/catalog.h"
 #include "metrics/alert_int.h"
 

@@ -10,9 +10,9 @@
  */
 #ifndef METRICS_ALERT_INT_H
 #define METRICS_ALERT_INT_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "metrics/alert.h"
-#include "os/web.h"
+#include "os/net/web.h"
 
 #define ALERT_SECOND INT64_C(1000000000)
 

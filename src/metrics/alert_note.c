@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* alert_note: an alert as Alertmanager's API v2 has it: labels that say which it is, annotations
  * that say what it means, when it began and when it ends. */
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "metrics/alert_int.h"
 #include "metrics/collect.h"
 

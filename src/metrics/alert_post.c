@@ -3,10 +3,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/alert_int.h"
-#include "os/child.h"
 #include "os/clock.h"
 #include "os/file.h"
-#include "os/web.h"
+#include "os/net/web.h"
+#include "os/worker/child.h"
 
 #include <signal.h>
 #include <stdatomic.h>

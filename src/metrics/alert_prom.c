@@ -12,9 +12,9 @@
  * A count that is made by its first error has no increase in Prometheus: `unless offset` sees
  * it.  Where the agent waits for half of a window, `and M offset w/2` does: the series must have
  * been there half a window ago. */
-#include "base/json.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "metrics/alert_int.h"
 
 #include <math.h>

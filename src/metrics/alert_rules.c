@@ -8,7 +8,7 @@
  *
  * Thresholds are in the unit of the table; `unit` says how people read them. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "catalog/catalog.h"
 #include "metrics/alert_int.h"
 

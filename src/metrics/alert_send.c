@@ -11,9 +11,9 @@
  *   4. `firing` holds what fires, in the state last added; Alertmanager is told of it again and
  *      ends an alert by itself four resends after it was last told, so that a dead agent leaves
  *      none */
+#include "base/codec/sha256.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/sha256.h"
 #include "base/str.h"
 #include "metrics/alert_int.h"
 #include "os/clock.h"

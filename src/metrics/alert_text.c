@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* alert_text: what a rule says to the person it wakes. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "metrics/alert_int.h"
 #include "metrics/collect.h"
 

@@ -13,9 +13,9 @@
  * worked itself (`busy_seconds`), and how much longer that is than the middle one's is its lag. */
 #include "metrics/collect_int.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <assert.h>
 #include <errno.h>

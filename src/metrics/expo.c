@@ -11,9 +11,9 @@
 #include "metrics/expo.h"
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>

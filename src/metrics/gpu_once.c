@@ -5,9 +5,9 @@
  * is ("full"), the third what each period asks ("usual"). */
 #include "metrics/gpu_int.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "os/clock.h"
 
 #include <stdlib.h>

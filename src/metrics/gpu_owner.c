@@ -12,9 +12,9 @@
  * say. */
 #include "metrics/gpu_int.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <string.h>
 

@@ -6,9 +6,9 @@
  * such a process has no owner that we could read. */
 #include "metrics/gpu_int.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "os/clock.h"
 
 #include <inttypes.h>

@@ -15,7 +15,7 @@
  *    ends.
  *
  * Which line means what stands in one table, surest first. */
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/collect_int.h"

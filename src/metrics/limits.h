@@ -12,7 +12,7 @@
  * sure.  A part that the machine does not have (no RDMA port) is not missed. */
 #ifndef METRICS_LIMITS_H
 #define METRICS_LIMITS_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "metrics/ring.h"
 #include "metrics/window.h"
 

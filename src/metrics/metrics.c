@@ -16,7 +16,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "metrics/metrics_int.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
 /* recording: a file fed to a reader in pieces; and one made where no data are lost by it. */
 #include "metrics/recording.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "metrics/stream_int.h"
 
 #include <fcntl.h>

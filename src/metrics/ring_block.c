@@ -4,7 +4,7 @@
  * A block begins on a page and is written whole, padding too: no write of one touches a page of
  * another, and every page of the area is the begin of a block, the inside of one, or what is left
  * of one that was written over, whose begin went first.  So a scan from page to page finds all. */
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "metrics/ring_int.h"
 

@@ -5,7 +5,7 @@
  * never given twice: so whatever is right in either copy is true, and a copy that is torn or
  * flipped is written anew from the other.  In memory lies a hash and a place for each; the labels
  * are read when somebody asks.  When a copy is full, series that were not seen longest go. */
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/ring_int.h"

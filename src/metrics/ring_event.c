@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ring_event: events, each in a sector of its own, the oldest written over. */
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/ring_int.h"

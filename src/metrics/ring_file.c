@@ -4,7 +4,7 @@
  * A new file is made beside its name and renamed when it is whole and on the disk, so that a name
  * is a ring or is not there.  All space is reserved then: later writes change bytes that the file
  * has, and find no full disk. */
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/ring_int.h"

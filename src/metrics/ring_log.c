@@ -5,7 +5,7 @@
  * then the next begin the other.  So the half that holds rows which are in no block is never
  * written over, whatever is torn.  A record is a key, with all values, or what differs from the
  * key: each can be read with its key alone, so a damaged one costs its own second. */
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "metrics/ring_int.h"
 

@@ -5,10 +5,10 @@
  * yet.  A record is checked before a byte of it is believed, and its payload is still read as
  * outside data: a checksum says that it came as it was sent, not who sent it. */
 #include "base/arena.h"
-#include "base/crc32c.h"
-#include "base/json.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "metrics/stream_int.h"
 
 #include <endian.h>

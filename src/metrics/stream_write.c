@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stream_write: records, each made whole before it goes out. */
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "metrics/stream_int.h"
 

@@ -4,9 +4,9 @@
  * Numbers are copied as they are.  A view is written as the tensor it shows, a tensor under
  * two names twice.  Memory holds one tensor at most, and only when it does not lie in one
  * piece. */
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "model/torch_file.h"
 #include "os/file.h"
 

@@ -15,8 +15,8 @@
  * which is the same on every machine, and which a shell can compute too. */
 #ifndef MODEL_FILES_H
 #define MODEL_FILES_H
+#include "base/codec/sha256.h"
 #include "base/err.h"
-#include "base/sha256.h"
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "os/clock.h"
 
 #include <dirent.h>

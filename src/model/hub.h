@@ -16,7 +16,7 @@
 #ifndef MODEL_HUB_H
 #define MODEL_HUB_H
 #include "base/err.h"
-#include "os/web.h"
+#include "os/net/web.h"
 
 #include <stdbool.h>
 #include <stdint.h>

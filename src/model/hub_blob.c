@@ -8,9 +8,9 @@
  * A sum that is wrong after a resume gets one more try from the beginning, since somebody else may
  * have written the first part.  Bytes go to their place in the file (pwrite), so that two processes
  * on a file system whose locks do not work write the same bytes to the same places. */
+#include "base/codec/sha1.h"
+#include "base/codec/sha256.h"
 #include "base/mem.h"
-#include "base/sha1.h"
-#include "base/sha256.h"
 #include "base/str.h"
 #include "model/hub_int.h"
 #include "os/clock.h"

@@ -7,9 +7,9 @@
  * The choice is by name, so that ten gigabytes of other frameworks' weights stay where they are:
  * configuration and tokenizer, the weights as safetensors, else as torch has them, in the root and
  * in the folders that modules.json names. */
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "model/hub_int.h"
 #include "os/zip.h"
 

@@ -5,7 +5,7 @@
  * name the field that is wrong; the caller that read the file names the file. */
 #ifndef MODEL_MODEL_INT_H
 #define MODEL_MODEL_INT_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "model/model.h"
 
 /* config.json of the network. */

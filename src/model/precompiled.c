@@ -14,7 +14,7 @@
  * Everything a look-up could step on is checked once when the blob is read; a walk is as
  * long as its key, so cycles in the array end too. */
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/unicode_int.h"
 #include "model/unigram.h"
 

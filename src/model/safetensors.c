@@ -10,9 +10,9 @@
  * Invariant: once st_open() has returned, offset + bytes of every tensor was inside its
  * shard and bytes == count * size of its type. */
 #include "model/safetensors.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "model/lfs.h"
 #include "model/torch_file.h"
 #include "os/file.h"

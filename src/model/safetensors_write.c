@@ -5,8 +5,8 @@
  * multiple of eight: every tensor is aligned for its type, as the format's own writer has
  * it.  The bytes come from the caller piece by piece, so memory does not grow with the
  * file. */
-#include "base/json.h"
 #include "base/mem.h"
+#include "base/text/json.h"
 #include "model/safetensors.h"
 #include "os/file.h"
 

@@ -6,8 +6,8 @@
 #ifndef MODEL_SUMS_H
 #define MODEL_SUMS_H
 #include "base/arena.h"
+#include "base/codec/sha256.h"
 #include "base/err.h"
-#include "base/sha256.h"
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
  * Leftmost, then longest; a match that single_word refuses is passed over whole.  Patterns
  * are sorted, so the longest one at a place is found by narrowing a range byte by byte. */
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 #include "model/unicode.h"
 

@@ -2,7 +2,7 @@
 /* tokenizer_decode: ids back to text, as the tokenizer's own decoder does it.  Ids that no
  * token has are passed over, as in the reference. */
 #include "base/buf.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 
 static const struct added *added_of(const struct tokenizer *t, uint32_t id)

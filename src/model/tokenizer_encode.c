@@ -6,7 +6,7 @@
  * short one of tokenizer_bert.c. */
 #include "base/buf.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 #include "model/unicode.h"
 

@@ -3,7 +3,7 @@
  * tokenizer.json.  What is not known is refused by name: a tokenizer that leaves a step out
  * gives wrong ids in silence. */
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 
 #include <assert.h>

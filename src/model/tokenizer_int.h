@@ -19,7 +19,7 @@
 #ifndef MODEL_TOKENIZER_INT_H
 #define MODEL_TOKENIZER_INT_H
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "model/tokenizer.h"
 #include "model/unicode.h"
 #include "model/unigram.h"

@@ -7,7 +7,7 @@
  * forms, in unicode.c) we do the same, because offsets are what is left of it; the others
  * keep or copy the place directly, which comes to the same. */
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 #include "model/unicode.h"
 

@@ -7,7 +7,7 @@
  * marks, and a token's offsets follow from those of its word.  It ends at the end of the
  * text or before a space between two plain characters: no step looks over such a place. */
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 
 enum {

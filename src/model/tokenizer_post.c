@@ -2,7 +2,7 @@
 /* tokenizer_post: truncation, the template, and ids back to text. */
 #include "base/buf.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 #include "model/unicode.h"
 

@@ -10,7 +10,7 @@
  * has there, any other the next one behind all.  A special token is added where no token listed
  * before it has its text. */
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 
 #include <assert.h>

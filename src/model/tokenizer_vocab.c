@@ -6,7 +6,7 @@
  * through json_walk, which knows all of JSON and says what is wrong. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer_int.h"
 
 #include <math.h>

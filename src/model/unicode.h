@@ -6,7 +6,7 @@
  * as old as it is.  All functions take any value up to 0x10FFFF. */
 #ifndef MODEL_UNICODE_H
 #define MODEL_UNICODE_H
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
 #ifndef MODEL_VERIFY_H
 #define MODEL_VERIFY_H
 #include "base/arena.h"
-#include "base/sha256.h"
+#include "base/codec/sha256.h"
 #include "model/model.h"
 
 enum {

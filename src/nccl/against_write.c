@@ -2,8 +2,8 @@
 /* against_write: the comparison for people and as JSON (stoker.against/1). */
 #include "nccl/against_int.h"
 
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 /* In the table rows of one kind with the same answers are one line: "GPU 0 and GPU 1, …". */
 static bool like(const struct nccl_against_row *a, const struct nccl_against_row *b)

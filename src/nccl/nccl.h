@@ -11,7 +11,7 @@
  * outlive them.  *_release() takes a zeroed struct too. */
 #ifndef NCCL_NCCL_H
 #define NCCL_NCCL_H
-#include "base/table.h"
+#include "base/text/table.h"
 #include "hw/hw.h"
 
 enum { NCCL_PORTS_MAX = 32 }; /* NCCL's own limit on RDMA ports in use (MAX_IB_DEVS) */

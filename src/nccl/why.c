@@ -3,9 +3,9 @@
  * default, what that gives on this machine, what we print, what is set. */
 #include "nccl/nccl_int.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "catalog/catalog.h"
 
 enum { WIDTH = 90 };

@@ -7,7 +7,7 @@
  * entry's zip64 extra field instead. */
 #include "os/zip.h"
 #include "base/arena.h"
-#include "base/inflate.h"
+#include "base/codec/inflate.h"
 #include "base/mem.h"
 #include "os/file.h"
 

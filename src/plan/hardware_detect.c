@@ -7,8 +7,8 @@
 #include "plan/consts.h"
 #include "plan/plan_int.h"
 
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 enum { MBIT_TO_BYTES = 125000, NODE_GPUS_MAX = 1024 };
 

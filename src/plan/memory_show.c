@@ -5,7 +5,7 @@
  * pencil. */
 #include "plan/plan_int.h"
 
-#include "base/svg.h"
+#include "base/text/svg.h"
 
 #define GIB ((double)(1 << 30))
 

@@ -23,8 +23,8 @@
  *   mpt         d_model, n_layers, expansion_ratio, no_bias, learned positions without ALiBi */
 #include "plan/plan_int.h"
 
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 enum { CONFIG_MAX = 1 << 20 }; /* bytes of a config.json */
 

@@ -8,7 +8,7 @@
  * capitals, which names of a spec do not. */
 #include "render/alerts.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 #include <inttypes.h>
 #include <math.h>

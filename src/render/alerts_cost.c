@@ -16,7 +16,7 @@
  * with processes on them (or the machines, when it has no GPUs).  A component that cannot spend its
  * budget, with every replica at work, needs no rule.  Everything else is a warning at its key. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "render/alerts.h"
 #include "render/cost.h"
 

@@ -11,7 +11,7 @@
 #ifndef RENDER_BASES_INT_H
 #define RENDER_BASES_INT_H
 #include "base/buf.h"
-#include "base/sha256.h"
+#include "base/codec/sha256.h"
 #include "render/place_int.h"
 #include "render/written_int.h"
 

@@ -3,7 +3,7 @@
  * which GPU, ports, costs, and the commands that apply, check and roll back each target.  One file
  * without scripts or anything from elsewhere, so that it can be mailed. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "render/doc_int.h"
 
 #include <inttypes.h>

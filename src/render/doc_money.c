@@ -3,7 +3,7 @@
  *
  * What the spec does not say is unknown, never 0: in a part, in the sum of a group, and in the sum
  * of all (cost.c says what a machine costs). */
-#include "base/units.h"
+#include "base/text/units.h"
 #include "render/cost.h"
 #include "render/doc_int.h"
 

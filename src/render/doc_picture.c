@@ -6,8 +6,8 @@
  *     orchestration          what starts and keeps it
  *     network and storage    what moves and holds the data
  *     compute                the machines */
-#include "base/svg.h"
-#include "base/units.h"
+#include "base/text/svg.h"
+#include "base/text/units.h"
 #include "render/doc_int.h"
 
 #include <inttypes.h>

@@ -5,9 +5,9 @@
  * Limits drawn into a panel are those of the alert that watches the same thing: the spec's own
  * where it has one, else the default rule's.  Goals of the spec are lines beside what they are
  * about: a goal that is missed is no alarm, so they leave the colours to the limits. */
-#include "base/json.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "render/grafana_int.h"
 
 #include <assert.h>

@@ -18,7 +18,7 @@
  * the name that keeps an edited file, the path; "-" where there is none. */
 #ifndef RENDER_JOURNAL_INT_H
 #define RENDER_JOURNAL_INT_H
-#include "base/sha256.h"
+#include "base/codec/sha256.h"
 #include "render/place_int.h"
 #include "render/render.h"
 

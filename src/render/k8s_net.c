@@ -7,8 +7,8 @@
  *   infiniband without                no attachment: verbs need no address; devices: rdma/NAME
  *   efa                               no attachment: vpc.amazonaws.com/efa
  *   ethernet without                  nothing */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "render/k8s.h"
 
 #include <inttypes.h>

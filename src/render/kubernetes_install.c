@@ -11,8 +11,8 @@
  * tests/render/install.py reads the dry run: each kind, namespace, class, pool, network, resource
  * and label of machines that a manifest uses must be made, installed or asked for by a line above.
  * Releases stand here once; each was read at that tag of its project's repository. */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "render/kubernetes_int.h"
 
 #include <inttypes.h>

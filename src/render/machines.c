@@ -8,7 +8,7 @@
  * (another GPU, another link layer, a device that is not there); of the others a person decides. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "catalog/catalog.h"
 #include "hw/compare.h"
 #include "plan/feasible.h"

@@ -8,7 +8,7 @@
  *   rules/, tests/            prometheus_rules.c, prometheus_tests.c, alerts.c
  *   alertmanager.yml          alertmanager.c */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "render/host_int.h"
 #include "render/prometheus_int.h"
 

@@ -2,7 +2,7 @@
 /* quote: a text of the spec, whatever it holds, as the formats we write take it. */
 #include "base/arena.h"
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "render/render.h"
 
 static bool alnum(char c)

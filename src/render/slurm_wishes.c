@@ -3,7 +3,7 @@
  * stands.  The files are written all the same: each is what comes nearest.  Keys of a component
  * that Slurm never follows are in follow.c. */
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "plan/feasible.h"
 #include "render/slurm_int.h"
 

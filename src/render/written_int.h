@@ -6,7 +6,7 @@
  * rendered, also where a merged text stands there: the edits stay edits, run after run. */
 #ifndef RENDER_WRITTEN_INT_H
 #define RENDER_WRITTEN_INT_H
-#include "base/sha256.h"
+#include "base/codec/sha256.h"
 #include "render/place_int.h"
 
 #define LIST_NAME ".stoker-render"

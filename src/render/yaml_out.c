@@ -5,9 +5,9 @@
  * letters, digits and a few marks, and none of the words that YAML 1.1 or 1.2 gives a meaning
  * (yes, off, null ...).  Everything else is in double quotes with JSON's escapes, which are YAML's
  * too.  Lines of a script go into a literal block when they can. */
-#include "base/json.h"
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "render/render.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/admin.h"
 
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "os/clock.h"
 #include "serve/call.h"
 #include "serve/models_int.h"

@@ -6,7 +6,7 @@
  * nothing but their arguments, and are fuzzed alone. */
 #ifndef SERVE_API_H
 #define SERVE_API_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "http/http.h"
 #include "serve/ask.h"
 

@@ -5,7 +5,7 @@
  * "error", with a code that is a word, a number and a number; Cohere has a message alone.  Voyage's
  * clients share their routes with OpenAI's and vLLM's, and know errors by "detail" alone: it stands
  * beside "error", where the others do not look. */
-#include "base/json.h"
+#include "base/text/json.h"
 #include "serve/api_int.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
  *
  * Vectors are most of a reply's bytes: each takes room in the buffer once and is printed by
  * one loop over f32_print(). */
-#include "base/f32.h"
+#include "base/codec/f32.h"
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "serve/api_int.h"

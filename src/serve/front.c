@@ -11,9 +11,9 @@
  * A wake-up of another thread takes as long as all the rest of a short request.  So the only
  * call of an idle server stays where it is: the loop's thread makes its job, the lane's thread
  * writes its answer.  Both are short by the limits below, and nobody else waits for either. */
-#include "base/gzip.h"
+#include "base/codec/gzip.h"
+#include "base/codec/sha256.h"
 #include "base/mem.h"
-#include "base/sha256.h"
 #include "base/str.h"
 #include "os/clock.h"
 #include "serve/call.h"

@@ -6,10 +6,10 @@
  * over gets what it would have got without waiting: 202, and the load goes on. */
 #include "serve/loads.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/units.h"
 #include "os/clock.h"
 #include "serve/admin.h"
 #include "serve/call.h"

@@ -2,8 +2,8 @@
 /* models_json: the lists of models and pools that clients and the page read. */
 #include "serve/models_int.h"
 
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 static const char *const priority_names[] = {
     [MODELS_LOW] = "low", [MODELS_MEDIUM] = "medium", [MODELS_HIGH] = "high"

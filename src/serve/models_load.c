@@ -10,7 +10,7 @@
  * kept by one that loads. */
 #include "base/log.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "serve/models_int.h"

@@ -6,8 +6,8 @@
  * no two have the same custom_id.  Of those a hash is kept, not the text. */
 #include "serve/offline.h"
 
+#include "base/codec/sha256.h"
 #include "base/mem.h"
-#include "base/sha256.h"
 #include "base/str.h"
 #include "serve/lines.h"
 

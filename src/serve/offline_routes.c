@@ -2,7 +2,7 @@
 /* offline_routes: OpenAI's /v1/batches: create, list, retrieve, cancel. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "os/clock.h"
 #include "serve/bulk.h"
 

@@ -2,8 +2,8 @@
 /* openapi: data/openapi.json, compiled in, is the one description of all routes; the list
  * of routes is read from it. */
 #include "base/embed.h"
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "serve/page.h"
 
 #include <assert.h>

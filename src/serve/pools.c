@@ -12,7 +12,7 @@
  * there will be room. */
 #include "base/log.h"
 #include "base/str.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "serve/models_int.h"

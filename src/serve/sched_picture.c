@@ -6,7 +6,7 @@
  * same batches side by side: tokens by budget, what was bulk in another colour, and how long
  * the oldest text had waited. */
 #include "base/mem.h"
-#include "base/svg.h"
+#include "base/text/svg.h"
 #include "serve/sched_int.h"
 
 #include <math.h>

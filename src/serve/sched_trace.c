@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sched_trace: the last batches, for people who ask why something was slow. */
-#include "base/json.h"
 #include "base/mem.h"
+#include "base/text/json.h"
 #include "os/clock.h"
 #include "serve/sched_int.h"
 

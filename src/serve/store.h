@@ -16,7 +16,7 @@
  * it.  Owners are hashes (call.h); nobody finds what is another's. */
 #ifndef SERVE_STORE_H
 #define SERVE_STORE_H
-#include "base/json.h"
+#include "base/text/json.h"
 #include "os/file.h"
 #include "serve/call.h"
 

@@ -4,7 +4,7 @@
  * is to be mended.  Each function below is one rule, listed in rules[]. */
 #include "base/args.h"
 #include "base/str.h"
-#include "os/url.h"
+#include "os/net/url.h"
 #include "spec/check_int.h"
 
 #include <assert.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* check_address: addresses that the agent itself asks or posts to.
  *
- * They are read by the same parser that the agent uses (os/url.h), so that what it could not reach
- * when it starts is told when the file is checked. */
+ * They are read by the same parser that the agent uses (os/net/url.h), so that what it could not
+ * reach when it starts is told when the file is checked. */
 #include "base/arena.h"
-#include "os/url.h"
+#include "os/net/url.h"
 #include "spec/check_int.h"
 
 static void check_address(struct check *c, const char *const *text, bool with_query)

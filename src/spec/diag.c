@@ -10,7 +10,7 @@
  *   Did you mean 'gpus_per_node'? */
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "spec/spec_int.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* doc: the reference of stoker.yaml, for a terminal and as docs/reference/spec.md.
  * Everything in it comes from the rows of schema.c. */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "spec/spec_int.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
  * default stands behind a '#' like a key that is not set; what is there without one is what the
  * file says. */
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "spec/spec_int.h"
 
 #include <ctype.h>

@@ -25,10 +25,10 @@
 #define SPEC_SPEC_H
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/maybe.h"
-#include "base/table.h"
-#include "base/units.h"
+#include "base/text/json.h"
+#include "base/text/table.h"
+#include "base/text/units.h"
 
 enum {
     SPEC_FILE_MAX = 1 << 20,     /* bytes of a file */

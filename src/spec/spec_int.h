@@ -4,7 +4,7 @@
 #ifndef SPEC_SPEC_INT_H
 #define SPEC_SPEC_INT_H
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "spec/spec.h"
 
 #include <assert.h>

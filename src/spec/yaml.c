@@ -6,7 +6,7 @@
  * plain text, a key given twice, merge keys.  Aliases share the tree of their anchor and count in
  * full against SPEC_NODES_MAX, so that a file of nested aliases cannot grow. */
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "spec/spec_int.h"
 
 #include <assert.h>

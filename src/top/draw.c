@@ -7,7 +7,7 @@
  *     plots             when there is room for them and for some processes
  *     table             the rest
  *     foot     1 row    keys, a question, a word */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "top/draw_int.h"
 
 #include <math.h>

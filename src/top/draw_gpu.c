@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* draw_gpu: GPUs, a line each where there are many, a card of three lines where there is room. */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "top/draw_int.h"
 
 #include <math.h>

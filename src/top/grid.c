@@ -2,7 +2,7 @@
 #include "top/grid.h"
 
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <assert.h>
 #include <stdio.h>

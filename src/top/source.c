@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
-#include "os/web.h"
+#include "os/net/web.h"
 #include "top/top.h"
 
 #include <errno.h>

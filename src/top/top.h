@@ -14,8 +14,8 @@
 #ifndef TOP_TOP_H
 #define TOP_TOP_H
 #include "base/err.h"
-#include "base/json.h"
-#include "os/web.h"
+#include "base/text/json.h"
+#include "os/net/web.h"
 #include "top/grid.h"
 
 enum {

@@ -2,9 +2,9 @@
 /* The fake's document, its codes, and the ways it misbehaves. */
 #include "fakenvml.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -13,9 +13,9 @@
  * What it does not say is not supported. */
 #include "fakenvml.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <time.h>
 

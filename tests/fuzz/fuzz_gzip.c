@@ -2,7 +2,7 @@
 /* Packed bodies of requests: what comes out is bounded, and what was packed comes back. */
 #include "fuzz.h"
 
-#include "base/gzip.h"
+#include "base/codec/gzip.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * the same text. */
 #include "fuzz.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* The head of an .npy file that a run is to continue: what is read is what was written. */
 #include "fuzz.h"
 
-#include "base/npy.h"
+#include "base/codec/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

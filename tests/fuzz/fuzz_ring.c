@@ -6,7 +6,7 @@
  * again.  The first byte 0xff instead gives the rest to the decoder of columns. */
 #include "fuzz.h"
 
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "metrics/ring_int.h"
 

@@ -2,7 +2,7 @@
 /* Silences as anybody sends them, and a file of them as anybody may have written it: what is taken
  * is listed as JSON that is taken again, and covers or does not. */
 #include "agent/agent_int.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include "fuzz.h"
 

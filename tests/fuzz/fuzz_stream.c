@@ -4,7 +4,7 @@
  * here gets the right one first: payloads are what is tried. */
 #include "fuzz.h"
 
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/str.h"
 #include "metrics/stream.h"
 

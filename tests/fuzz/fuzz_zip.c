@@ -2,7 +2,7 @@
 /* Archives and the compressed data in them: bounded, and never read outside. */
 #include "fuzz.h"
 
-#include "base/inflate.h"
+#include "base/codec/inflate.h"
 #include "os/zip.h"
 
 #include <stdlib.h>

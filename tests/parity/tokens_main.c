@@ -8,9 +8,9 @@
  *   parity-tokens lines TOKENIZER.json N  N lines made up of its pieces and of worse: the same
  *                                         ones everywhere */
 #include "base/buf.h"
-#include "base/sha256.h"
+#include "base/codec/sha256.h"
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "model/tokenizer.h"
 
 #include <inttypes.h>

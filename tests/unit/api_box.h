@@ -2,8 +2,8 @@
 /* api_box: a request body through a route's parser, a made-up answer through its writer. */
 #ifndef TESTS_API_BOX_H
 #define TESTS_API_BOX_H
-#include "base/json.h"
 #include "base/mem.h"
+#include "base/text/json.h"
 #include "serve/api_int.h"
 
 #include <stdio.h>

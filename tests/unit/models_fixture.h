@@ -7,8 +7,8 @@
 #define TESTS_MODELS_FIXTURE_H
 #include "test.h"
 
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "model_box.h"
 #include "os/clock.h"
 #include "os/file.h"

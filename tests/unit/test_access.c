@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The access log: lines, a full ring, rotation, a file that cannot be written, and many
  * threads at once. */
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "metrics/access.h"
 #include "os/file.h"
 #include "test.h"

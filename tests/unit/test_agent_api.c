@@ -5,7 +5,7 @@
 
 #include "agent/api.h"
 #include "api_fakes.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <math.h>
 #include <unistd.h>

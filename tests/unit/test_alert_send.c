@@ -7,9 +7,9 @@
 #include "alert_sim.h"
 #include "stub_server.h"
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "os/clock.h"
 
 #include <sys/stat.h>

@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/units.h"
-#include "base/utf8.h"
+#include "base/text/units.h"
+#include "base/text/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

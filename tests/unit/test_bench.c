@@ -5,9 +5,9 @@
 
 #include "stub_server.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "bench/check.h"
 #include "bench/report.h"
 #include "os/clock.h"

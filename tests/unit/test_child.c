@@ -2,8 +2,8 @@
 /* child: a function that hangs, dies or never closes costs its stall time, no more. */
 #include "test.h"
 
-#include "os/child.h"
 #include "os/clock.h"
+#include "os/worker/child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
 #include "stub_server.h"
 
 #include "base/mem.h"
-#include "os/client.h"
 #include "os/clock.h"
+#include "os/net/client.h"
 
 #define OK     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 #define ASK    "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"

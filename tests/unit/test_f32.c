@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* f32_print(): what it writes reads back as the same float and is never longer than the
  * C library's shortest. */
-#include "base/f32.h"
+#include "base/codec/f32.h"
 #include "test.h"
 
 #include <math.h>

@@ -7,9 +7,9 @@
  * `test_gpu_child --gpu-sample [LIBRARY]` prints one sample of a real driver with its costs. */
 #include "test.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "metrics/gpu_int.h"
 #include "os/clock.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gzip: what is packed is unpacked by inflate(), bytes of every kind and length. */
-#include "base/gzip.h"
-#include "base/inflate.h"
+#include "base/codec/gzip.h"
+#include "base/codec/inflate.h"
 #include "base/mem.h"
 #include "test.h"
 

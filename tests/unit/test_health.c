@@ -3,7 +3,7 @@
  * page; and that a machine about which nothing is known passes nothing it cannot know. */
 #include "test_health_fixture.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 static const struct check_table *const tables[] = { &checks_gpu,      &checks_fabric,
                                                     &checks_catalog,  &checks_rdma,

@@ -2,7 +2,7 @@
 /* Names of the Hub, its digests, the list of a repository and the choice among its files. */
 #include "test.h"
 
-#include "base/sha1.h"
+#include "base/codec/sha1.h"
 #include "base/str.h"
 #include "model/hub_int.h"
 

@@ -2,7 +2,7 @@
 /* What training jobs say of themselves: the file, and jobs that come, fall silent and go. */
 #include "host.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 #define L   "job=llama,kind=training,user=alice"
 #define NOW (INT64_C(1794744810) * SECOND)

@@ -2,7 +2,7 @@
 /* json and fields: strict reading, exact writing, and tables that go both ways. */
 #include "test.h"
 
-#include "base/fields.h"
+#include "base/text/fields.h"
 
 #include <math.h>
 #include <stdlib.h>

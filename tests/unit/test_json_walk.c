@@ -2,7 +2,7 @@
 /* A member left out of the tree, and walked element by element. */
 #include "test.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "http/http.h"
-#include "os/listen_fds.h"
+#include "os/net/listen_fds.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

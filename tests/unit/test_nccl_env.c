@@ -3,7 +3,7 @@
  * matter and on those that older scripts got wrong. */
 #include "nccl_machine.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "nccl/nccl.h"
 
 static void make(struct machine *m, enum nccl_mode mode, struct nccl_env *env)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* npy heads, and the line that shows progress. */
-#include "base/npy.h"
+#include "base/codec/npy.h"
 #include "base/progress.h"
 #include "test.h"
 

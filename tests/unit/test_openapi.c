@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The OpenAPI document describes what is served: every route stands in it, whole, and every
  * reference in it leads somewhere.  The page is small and asks nobody outside. */
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 #include "serve/admin.h"
 #include "serve/bulk.h"
 #include "serve/loads.h"

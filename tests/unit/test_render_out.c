@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "render/render.h"
 
 #include <libfyaml.h>

@@ -2,7 +2,7 @@
 /* The history: what was appended comes back, whatever happens to the file in between.  A plain
  * array is the reference.  Faults come through a fake file layer: writes that fail, and a disk
  * that keeps only what was synced. */
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/ring_int.h"

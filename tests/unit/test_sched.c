@@ -3,7 +3,7 @@
  * A gate in the fake engine holds a batch, so that the test knows what waits behind it. */
 #include "test.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "sched_fake.h"
 
 enum { BUDGET = 256 };

@@ -4,7 +4,7 @@
 #include "hw/show.h"
 
 #include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "test.h"
 
 static char *page(const struct hw *hw, int width, bool colour)

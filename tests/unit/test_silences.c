@@ -4,8 +4,8 @@
 #include "test.h"
 
 #include "agent/agent_int.h"
-#include "base/json.h"
 #include "base/str.h"
+#include "base/text/json.h"
 
 #include <stdlib.h>
 #include <unistd.h>

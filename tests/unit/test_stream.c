@@ -2,7 +2,7 @@
 /* stream: what is written is what is read, cut anywhere, with any byte changed, in any pieces. */
 #include "test.h"
 
-#include "base/crc32c.h"
+#include "base/codec/crc32c.h"
 #include "base/str.h"
 #include "metrics/stream.h"
 

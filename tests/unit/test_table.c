@@ -2,9 +2,9 @@
 /* table and svg: text for terminals and pictures. */
 #include "test.h"
 
-#include "base/svg.h"
-#include "base/table.h"
-#include "base/utf8.h"
+#include "base/text/svg.h"
+#include "base/text/table.h"
+#include "base/text/utf8.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "base/inflate.h"
-#include "base/sha256.h"
+#include "base/codec/inflate.h"
+#include "base/codec/sha256.h"
 #include "os/file.h"
 #include "os/zip.h"
 

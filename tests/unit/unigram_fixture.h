@@ -6,9 +6,9 @@
 #define TESTS_UNIGRAM_FIXTURE_H
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "model/unicode.h"
 #include "model/unigram.h"
 

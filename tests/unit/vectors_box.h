@@ -3,8 +3,8 @@
  * them (tests/parity/vectors.py wrote both), for tests of any device. */
 #ifndef TESTS_VECTORS_BOX_H
 #define TESTS_VECTORS_BOX_H
-#include "base/json.h"
 #include "base/mem.h"
+#include "base/text/json.h"
 #include "engine/engine.h"
 
 #include <math.h>
