@@ -4,8 +4,8 @@
  * Here: options, loading, the exit status.  Cases and clocks are bench/'s. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "bench/forward.h"
-#include "cmd/bench_int.h"
+#include "bench/bench_forward.h"
+#include "cmd/cmd_bench_int.h"
 #include "engine/batch.h"
 #include "os/clock.h"
 

@@ -2,8 +2,8 @@
 /* cmd: the command table, from which the program, `stoker help`, the man pages,
  * shell completion and the README's table all come.
  *
- * Adding a command: write src/cmd/NAME.c with one `const struct cmd cmd_NAME`, put
- * it into commands[] in src/cmd/table.c (sorted), run `make docs`.  tests/cli/help.t
+ * Adding a command: write src/cmd/cmd_NAME.c with one `const struct cmd cmd_NAME`, put
+ * it into commands[] in src/cmd/commands.c (sorted), run `make docs`.  tests/cli/help.t
  * fails until all agree.  docs/howto/add-command.md walks through it. */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "bench/check.h"
+#include "bench/reply_check.h"
 #include "os/reply.h"
 
 #include <stdlib.h>

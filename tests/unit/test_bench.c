@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "bench/check.h"
-#include "bench/report.h"
+#include "bench/bench_report.h"
+#include "bench/reply_check.h"
 #include "os/clock.h"
 
 #include <math.h>

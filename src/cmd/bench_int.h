@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* bench_int: the sub-commands of `stoker bench`. */
-#ifndef CMD_BENCH_INT_H
-#define CMD_BENCH_INT_H
-#include "cmd/cmd.h"
-
-extern const struct cmd cmd_bench_engine;
-
-#endif
