@@ -239,7 +239,7 @@ help:
 	@echo 'make test-threads the server under ThreadSanitizer'
 	@echo 'make bench-agent  what the agent costs, beside node_exporter; BENCH_AGENT_ARGS=--quick'
 	@echo 'make bench-worker what the process of a device costs a batch'
-	@echo 'make bench-ring   the history: bytes a sample, a query; make test-ring-kill: kill -9 for a minute'
+	@echo 'make bench-history   the history: bytes a sample, a query; make test-history-kill: kill -9 for a minute'
 	@echo 'make bench-plan   configurations a second of the planner; CALCULON=DIR runs calculon beside it'
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
 	@echo 'make validate-plan      the planner against published training runs'

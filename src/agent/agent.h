@@ -9,11 +9,11 @@
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
+#include "alert/alert.h"
+#include "history/history.h"
 #include "http/http.h"
-#include "metrics/alert.h"
-#include "metrics/collect.h"
-#include "metrics/expo.h"
-#include "metrics/ring.h"
+#include "telemetry/collect/collect.h"
+#include "telemetry/prom/prom_export.h"
 
 enum { AGENT_PORT = 8090, AGENT_METRICS_PORT = 9400 };
 

@@ -29,7 +29,7 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "http/http.h"
-#include "metrics/stream.h"
+#include "telemetry/record/stream.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

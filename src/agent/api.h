@@ -23,13 +23,13 @@
  * events go out from api_tick(). */
 #ifndef AGENT_API_H
 #define AGENT_API_H
+#include "alert/alert.h"
 #include "base/text/json.h"
+#include "history/history.h"
 #include "http/http.h"
-#include "metrics/alert.h"
-#include "metrics/ring.h"
-#include "metrics/tele.h"
 #include "os/net/web.h"
 #include "os/root.h"
+#include "telemetry/telemetry.h"
 
 enum {
     API_SERIES_MAX = 512,         /* series in a reply of /query */

@@ -3,7 +3,7 @@
 #include "agent/api_int.h"
 
 #include "base/mem.h"
-#include "metrics/limits.h"
+#include "bottleneck/bottleneck.h"
 
 #include <stdlib.h>
 

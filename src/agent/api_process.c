@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "metrics/collect.h"
+#include "telemetry/collect/collect.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * every start reads all of it again.  The history says what an earlier run has told: events of
  * its last FAULTS_OVERLAP_MS are compared, what is older than that was told.  What is left happened
  * since the last second that was shown, and counts as what happens now: XIDs (xids.c), SXids and
- * faults of hardware and kernel (metrics/kmsg_fault.c).  Without a history the start is the line.
+ * faults of hardware and kernel (kmsg_fault.c).  Without a history the start is the line.
  *
  * XIDs name a GPU by its address.  For the first seconds, until the driver has said which GPU that
  * is, they wait. */

@@ -13,9 +13,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "metrics/recording.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "telemetry/record/recording.h"
 
 #include <assert.h>
 #include <errno.h>

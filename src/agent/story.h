@@ -10,9 +10,9 @@
  * Nothing here was measured; levels are those of recorded H200 at such work. */
 #ifndef AGENT_STORY_H
 #define AGENT_STORY_H
+#include "alert/alert.h"
 #include "base/text/json.h"
-#include "metrics/alert.h"
-#include "metrics/tele.h"
+#include "telemetry/telemetry.h"
 
 enum {
     STORY_SECONDS = 120, /* then it begins again */

@@ -2,7 +2,7 @@
 /* xids: XIDs of both sources as one count.
  *
  * The GPU child hears the driver's events, a lane reads the kernel's log; here both meet, on the
- * sampling thread, and each XID counts once (metrics/xid_count.c).  Counts begin at zero with the
+ * sampling thread, and each XID counts once (xid_count.c).  Counts begin at zero with the
  * agent and hold what happened since the last second that an earlier run showed (faults.c).
  * Values are told from here, so that one GPU has one series whoever reported. */
 #include "agent/agent_int.h"

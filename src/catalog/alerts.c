@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* alerts: the default rules, and which of them have one cause, as tables of text;
- * src/metrics/alert_rules.c and alert_cause.c give them types. */
+ * src/alert/alert_rules.c and alert_cause.c give them types. */
 #include "base/embed.h"
 #include "catalog/catalog.h"
 #include "catalog/csv.h"

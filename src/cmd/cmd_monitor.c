@@ -8,9 +8,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/units.h"
-#include "metrics/recording.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "telemetry/record/recording.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* nvml: the driver's management library, loaded at run time.
  *
  * Whoever calls it does so in a process that may hang or crash: the inventory's child
- * (hw/nvml_ask.c) and the GPU collector's (metrics/gpu_sample.c).  Nothing else does. */
+ * (hw/nvml_ask.c) and the GPU collector's (telemetry/gpu/gpu_sample.c).  Nothing else does. */
 #ifndef HW_NVML_H
 #define HW_NVML_H
 #include "base/arena.h"

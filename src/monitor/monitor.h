@@ -19,7 +19,7 @@
 #define MONITOR_MONITOR_H
 #include "base/args.h"
 #include "base/table.h"
-#include "metrics/limits.h"
+#include "bottleneck/bottleneck.h"
 #include "os/net/web.h"
 #include "spec/spec.h"
 

@@ -5,10 +5,10 @@
  * is named, the spec says on which machine a component runs and where its agent listens. */
 #include "monitor/monitor.h"
 
+#include "alert/alert.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "metrics/alert.h"
 #include "render/render.h"
 
 #include <inttypes.h>

@@ -6,8 +6,8 @@
  * data/alert_causes.csv are written as inhibitions by name for what Prometheus evaluates itself.
  * Every `equal` has hostname beside instance: alerts of agents have the one, those of Prometheus
  * the other, and Alertmanager takes a label that both lack for equal. */
+#include "alert/alert.h"
 #include "base/str.h"
-#include "metrics/alert.h"
 #include "render/prometheus_int.h"
 
 enum { INHIBIT_MATCHERS = 2 };

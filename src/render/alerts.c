@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* alerts: the rules of a site, gathered once and written as groups of Prometheus.
  *
- * The PromQL of a rule that the agent evaluates is metrics/alert_prom.c's, so that the same rule
+ * The PromQL of a rule that the agent evaluates is alert/alert_prom.c's, so that the same rule
  * means the same there and here; the node groups and components that an alert of the spec is for
  * become matchers.  Two rules of one name and severity (a word that stands for several metrics)
  * are told apart by a label `metric`.  No alert of a spec has a default rule's name: those have

@@ -2,7 +2,7 @@
 /* alerts: the alerts of a site as rules of Prometheus, for whoever writes them down: the rule
  * files of the prometheus target, the PrometheusRule of the kubernetes one.
  *
- * They are the agent's own rules (metrics/alert.h), the default ones as the spec changes them and
+ * They are the agent's own rules (alert/alert.h), the default ones as the spec changes them and
  * those of its `alerts`, and what only the site as a whole or the model server knows: the age of
  * a queue, the share of errors, memory pools, cost, and that a machine does not answer.
  *
@@ -14,8 +14,8 @@
  *   label machine        the machine's name, the same for all jobs */
 #ifndef RENDER_ALERTS_H
 #define RENDER_ALERTS_H
+#include "alert/alert.h"
 #include "base/arena.h"
-#include "metrics/alert.h"
 #include "render/render.h"
 
 #define ALERTS_JOB_AGENT "stoker-agent"

@@ -11,7 +11,7 @@
 #ifndef SERVE_CALL_H
 #define SERVE_CALL_H
 #include "http/http.h"
-#include "metrics/access.h"
+#include "metrics/access_log.h"
 #include "serve/api.h"
 #include "serve/sched.h"
 #include "serve/serve.h"

@@ -8,8 +8,8 @@
  * Allocations are counted by standing before the allocator. */
 #include "count_alloc.h"
 
-#include "metrics/collect.h"
 #include "os/clock.h"
+#include "telemetry/collect/collect.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Prometheus' own opinion of the agent's text: the golden files of test_expo parse, and its
+# Prometheus' own opinion of the agent's text: the golden files of test_prom_export parse, and its
 # linter complains of no name but those of DCGM and node_exporter that are listed.
 . "$(dirname "$0")/lib.sh"
 GOLDEN=$TOP/tests/golden/expo

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A table of rules of any text: read, written for Prometheus, and evaluated on a small node. */
+#include "alert/alert.h"
 #include "base/buf.h"
-#include "metrics/alert.h"
 
 #include "fuzz.h"
 

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/str.h"
-#include "metrics/collect_int.h"
+#include "telemetry/collect/collect_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A file of what fires as anybody may have written it: what is taken is written again, and that is
  * taken whole and comes out the same. */
-#include "metrics/alert.h"
+#include "alert/alert.h"
 
 #include "fuzz.h"
 

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "base/attr.h"
-#include "metrics/collect_int.h"
+#include "telemetry/collect/collect_int.h"
 
 #include <math.h>
 #include <stdio.h>

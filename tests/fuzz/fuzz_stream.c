@@ -6,7 +6,7 @@
 
 #include "base/codec/crc32c.h"
 #include "base/str.h"
-#include "metrics/stream.h"
+#include "telemetry/record/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *   fake_node SECONDS FILE */
 #include "base/mem.h"
 #include "base/str.h"
-#include "metrics/stream.h"
 #include "os/file.h"
+#include "telemetry/record/stream.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* alerts: what alerts.t gives to a real Alertmanager.
  *
  *   alerts URL    a GPU that is too hot: fires, waits for a line of input, resolves */
+#include "alert/alert.h"
 #include "base/str.h"
-#include "metrics/alert.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
 /* alert_sim: a table of telemetry and its alerts under a clock that the test turns. */
 #ifndef TESTS_ALERT_SIM_H
 #define TESTS_ALERT_SIM_H
+#include "alert/alert.h"
 #include "base/mem.h"
-#include "metrics/alert.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* api_fakes: a fake history and fake alerts for tests of the agent's API, in the place of
- * src/metrics/ring.c and alert.c: what they give stands in the test, second by second. */
+ * src/history/history.c and alert.c: what they give stands in the test, second by second. */
 #ifndef TESTS_API_FAKES_H
 #define TESTS_API_FAKES_H
+#include "alert/alert.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "metrics/alert.h"
-#include "metrics/ring.h"
+#include "history/history.h"
 #include "test.h"
 
 #define NS INT64_C(1000000000)

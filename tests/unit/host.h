@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include "base/str.h"
-#include "metrics/collect_int.h"
+#include "telemetry/collect/collect_int.h"
 
 #include <math.h>
 #include <stdio.h>

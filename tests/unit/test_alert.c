@@ -3,8 +3,8 @@
  * that flap, are unknown or begin again, clocks that jump, thousands of series, other threads. */
 #include "test.h"
 
+#include "alert/alert_int.h"
 #include "alert_sim.h"
-#include "metrics/alert_int.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

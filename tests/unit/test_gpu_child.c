@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "metrics/gpu_int.h"
 #include "os/clock.h"
+#include "telemetry/gpu/gpu_int.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -32,7 +32,7 @@ enum {
 static char lib[PATH_MAX]; /* the fake */
 static char control[] = "/tmp/stoker-gpu-control-XXXXXX";
 
-/* A fake of the real one (test_owner.c tests that): here one process belongs to a job. */
+/* A fake of the real one (test_process_owner.c tests that): here one process belongs to a job. */
 bool owner_of(const struct root *root, int pid, struct owner *out)
 {
     assert(root);

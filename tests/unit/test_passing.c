@@ -7,8 +7,8 @@
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "metrics/stream.h"
 #include "os/clock.h"
+#include "telemetry/record/stream.h"
 
 #include <math.h>
 #include <pthread.h>

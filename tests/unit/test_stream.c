@@ -4,7 +4,7 @@
 
 #include "base/codec/crc32c.h"
 #include "base/str.h"
-#include "metrics/stream.h"
+#include "telemetry/record/stream.h"
 
 #include <math.h>
 #include <stdlib.h>

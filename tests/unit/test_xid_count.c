@@ -2,7 +2,7 @@
 /* XIDs that the driver and the kernel's log both tell are counted once, whoever comes first. */
 #include "test.h"
 
-#include "metrics/collect.h"
+#include "telemetry/collect/collect.h"
 
 #include <string.h>
 

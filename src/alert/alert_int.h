@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* alert_int: what the files of the alerts share.
+ *
+ *   alert_rules.c  rows of data/alerts.csv         alert_spec.c  what a spec changes and adds
+ *   alert.c        states: pending, firing ...     alert_window.c  rates and means
+ *   alert_text.c   a summary's words               alert_prom.c  rules for Prometheus
+ *   alert_cause.c  which have one cause
+ *   alert_send.c   queues of notes, a target each  alert_post.c  one note to one target
+ *   alert_keep.c   what outlives a restart
+ */
+#ifndef ALERT_ALERT_INT_H
+#define ALERT_ALERT_INT_H
+#include "alert/alert.h"
+#include "base/text/json.h"
+#include "os/net/web.h"
+
+#define ALERT_SECOND INT64_C(1000000000)
+
+bool alert_holds(enum alert_op op, double value, double than);
+/* NaN when the rule has none: the threshold. */
+double alert_clear_of(const struct alert_rule *r);
+/* Is a series with these labels one that `where` means?  NULL means all. */
+bool alert_where(const char *where, const struct tele_label *labels, size_t count);
+const char *tele_label_of(const struct tele_series *s, const char *name); /* NULL: none */
+
+/* ---- alert_text.c */
+/* A value in the rule's unit, for people: "87 °C", "43 %", "12.0 GiB". */
+void alert_value_text(const char *unit, double v, struct buf *out);
+/* The XID or SXid that a series is about; false: none. */
+bool alert_code_of(const struct tele_series *s, int *out);
+void alert_summary(const struct alert_rule *r, const struct tele_series *s, double value,
+                   char out[TELE_VALUE_MAX]);
+
+/* ---- alert_window.c: sums over a sliding window in fixed memory.  The window is cut into slots,
+ * so that it is up to a slot longer than asked for. */
+enum { ALERT_SLOTS = 16, ALERT_SLOTS_FULL = ALERT_SLOTS - 1 };
+struct alert_window {
+    int64_t slot;            /* the newest, counted from the engine's zero */
+    double sum[ALERT_SLOTS]; /* mean: value times seconds; counters: what was added */
+    double sec[ALERT_SLOTS]; /* seconds that were seen */
+};
+/* now_ns is the engine's own time, which never goes back. */
+void alert_window_add(struct alert_window *w, int64_t window_ns, int64_t now_ns, double sum,
+                      double sec);
+void alert_window_read(struct alert_window *w, int64_t window_ns, int64_t now_ns, double *out_sum,
+                       double *out_sec);
+
+/* ---- a note: one alert that fired or resolved, on its way */
+struct alert_note {
+    struct alert_note *next;
+    char *labels, *annotations; /* JSON objects, owned */
+    int64_t starts_ns, ends_ns; /* wall clock; ends 0: it fires */
+    double value;               /* NaN: unknown */
+};
+struct alert_note *alert_note_new(const struct tele *t, const struct alert_active *x,
+                                  const char *hostname, const char *generator);
+struct alert_note *alert_note_copy(const struct alert_note *n);
+void alert_note_free(struct alert_note *n); /* NULL is fine */
+struct alert_body {
+    const char *generator; /* NULL: none */
+    int64_t until_ns;      /* endsAt of what fires; 0: none is written */
+    bool more;             /* status and value too, which Alertmanager's API does not have */
+};
+/* The JSON array of the first `count` notes. */
+void alert_notes_json(const struct alert_note *first, size_t count, const struct alert_body *b,
+                      struct buf *out);
+void alert_time_text(int64_t ns, char out[40]); /* RFC 3339, UTC, milliseconds */
+
+/* ---- alert_send.c, for alert_keep.c.  A receiver is known by its kind and a digest of its
+ * address: another address was told nothing. */
+enum { ALERT_RECEIVER_MAX = 40 }; /* bytes of "webhook:0f0e0d0c0b0a0908" and its NUL */
+/* Texts of an array: who believes that it fires. */
+void alert_sender_told(struct alert_sender *s, const struct tele *t, const struct alert_active *x,
+                       struct json_out *w);
+/* Those believe it already; nothing is sent. */
+void alert_sender_believe(struct alert_sender *s, const struct tele *t,
+                          const struct alert_active *x, const char *const *told, size_t count);
+void alert_sender_each_waiting(struct alert_sender *s,
+                               void (*fn)(void *arg, const char *to, const struct alert_note *n),
+                               void *arg);
+/* False: there is no such receiver. */
+bool alert_sender_queue(struct alert_sender *s, const char *to, const struct alert_note *n);
+
+/* ---- alert_post.c */
+enum alert_post {
+    POST_OK,
+    POST_AGAIN, /* nobody there, too slow, a fault of the receiver's */
+    POST_NEVER  /* it was understood and refused */
+};
+struct alert_http; /* a kept connection */
+/* `token_file` NULL: none. */
+struct alert_http *alert_http_new(const struct url *url, const char *path, int timeout_ms,
+                                  const struct web_trust *trust, const char *token_file);
+void alert_http_free(struct alert_http *h); /* NULL is fine */
+/* *stop_ns (monotonic; 0: none) is when to give up, looked at while it waits.  out_after_s: what
+ * Retry-After asked for, -1: nothing. */
+enum alert_post alert_http_post(struct alert_http *h, const struct buf *body,
+                                const _Atomic int64_t *stop_ns, int64_t *out_after_s,
+                                struct err *err);
+enum alert_post alert_command(const char *command, const struct buf *body, int timeout_ms,
+                              struct err *err);
+
+#endif

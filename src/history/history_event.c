@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* ring_event: events, each in a sector of its own, the oldest written over. */
+#include "base/codec/crc32c.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "history/history_int.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct slot {
+    uint32_t magic, crc; /* of the whole with crc 0 */
+    uint64_t file_id, seq;
+    int64_t time_ns;
+    int32_t kind, gpu, code, zero;
+    char text[TELE_VALUE_MAX];
+};
+static_assert(sizeof(struct slot) <= RING_EVENT_SLOT, "an event has a sector");
+
+static uint64_t slot_count(const struct ring *r)
+{
+    return r->file.map.events.size / RING_EVENT_SLOT;
+}
+
+static uint32_t slot_crc(const struct slot *s)
+{
+    struct slot copy = *s;
+
+    copy.crc = 0;
+    return crc32c(0, &copy, sizeof(copy));
+}
+
+static bool slot_read(struct ring *r, uint64_t i, struct slot *s)
+{
+    return ring_file_get(&r->file, r->file.map.events.at + i * RING_EVENT_SLOT, s, sizeof(*s)) &&
+           s->magic == RING_SLOT_MAGIC && s->file_id == r->file.id && s->crc == slot_crc(s) &&
+           s->kind >= 0 && s->kind < TELE_EVENT_KINDS && s->seq % slot_count(r) == i &&
+           memchr(s->text, 0, sizeof(s->text));
+}
+
+/* Any byte of a slot that was written. */
+static bool slot_used(struct ring *r, uint64_t i)
+{
+    static const char zeros[sizeof(struct slot)];
+    struct slot s;
+
+    return ring_file_get(&r->file, r->file.map.events.at + i * RING_EVENT_SLOT, &s, sizeof(s)) &&
+           memcmp(&s, zeros, sizeof(s)) != 0;
+}
+
+/* A slot that is not empty and no event was one. */
+void ring_events_load(struct ring *r)
+{
+    struct slot s;
+
+    r->event_seq = 0;
+    for (uint64_t i = 0; i < slot_count(r); i++) {
+        if (slot_read(r, i, &s))
+            r->event_seq = s.seq >= r->event_seq ? s.seq + 1 : r->event_seq;
+        else
+            r->bad_blocks += slot_used(r, i);
+    }
+}
+
+static enum rc put_event(struct ring *r, const struct tele_event *e, struct err *err)
+{
+    struct slot s = { .magic = RING_SLOT_MAGIC,
+                      .file_id = r->file.id,
+                      .seq = r->event_seq,
+                      .time_ns = e->time_ns,
+                      .kind = (int32_t)e->kind,
+                      .gpu = e->gpu,
+                      .code = e->code };
+    uint64_t at = r->file.map.events.at + s.seq % slot_count(r) * RING_EVENT_SLOT;
+    enum rc rc;
+
+    str_copy(s.text, sizeof(s.text), e->text);
+    s.crc = slot_crc(&s);
+    rc = ring_file_put(&r->file, at, &s, sizeof(s), err);
+    if (!rc)
+        r->event_seq++;
+    return rc;
+}
+
+enum rc ring_append_event(struct ring *r, const struct tele_event *e, struct err *err)
+{
+    enum rc rc;
+
+    if (e->kind < 0 || e->kind >= TELE_EVENT_KINDS)
+        return err_set(err, RC_USAGE, "an event of unknown kind %d", (int)e->kind);
+    pthread_mutex_lock(&r->writer);
+    rc = put_event(r, e, err);
+    if (!rc)
+        rc = ring_file_sync(&r->file, err);
+    pthread_mutex_unlock(&r->writer);
+    return rc;
+}
+
+struct kept {
+    uint64_t seq;
+    struct tele_event event;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct kept *p = a, *q = b;
+
+    if (p->event.time_ns != q->event.time_ns)
+        return p->event.time_ns < q->event.time_ns ? -1 : 1;
+    return p->seq < q->seq ? -1 : p->seq > q->seq;
+}
+
+/* Those of the time, in their order; owned by the caller. */
+static struct kept *collect(struct ring *r, int64_t from_ns, int64_t to_ns, size_t *count)
+{
+    struct kept *all = NULL;
+    size_t n = 0, cap = 0;
+    struct slot s;
+
+    for (uint64_t i = 0; i < slot_count(r); i++) {
+        if (!slot_read(r, i, &s) || s.time_ns < from_ns || s.time_ns >= to_ns)
+            continue;
+        VEC_GROW(all, n, cap);
+        all[n].seq = s.seq;
+        all[n].event = (struct tele_event){
+            .time_ns = s.time_ns, .kind = (enum tele_event_kind)s.kind, .gpu = s.gpu, .code = s.code
+        };
+        memcpy(all[n++].event.text, s.text, sizeof(s.text));
+    }
+    if (n)
+        qsort(all, n, sizeof(*all), by_time);
+    *count = n;
+    return all;
+}
+
+enum rc ring_events(struct ring *r, int64_t from_ns, int64_t to_ns,
+                    bool (*take)(void *arg, const struct tele_event *e), void *arg, struct err *err)
+{
+    struct kept *all;
+    size_t count;
+
+    if (from_ns > to_ns)
+        return err_set(err, RC_USAGE, "a query's time runs backwards");
+    all = collect(r, from_ns, to_ns, &count);
+    for (size_t i = 0; i < count; i++)
+        if (!take(arg, &all[i].event))
+            break;
+    free(all);
+    return RC_OK;
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    const struct kept *p = a, *q = b;
+
+    return p->seq < q->seq ? -1 : p->seq > q->seq;
+}
+
+enum rc ring_events_copy(struct ring *from, struct ring *to, struct err *err)
+{
+    struct kept *all;
+    enum rc rc = RC_OK;
+    size_t count;
+
+    all = collect(from, INT64_MIN, INT64_MAX, &count);
+    if (count)
+        qsort(all, count, sizeof(*all), by_seq);
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = put_event(to, &all[i].event, err);
+    free(all);
+    return rc;
+}

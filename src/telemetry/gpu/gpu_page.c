@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* gpu_page: the memory that the agent and its GPU child share.
+ *
+ * It is a file without a name whose descriptor travels over the socket.  A child that was left
+ * alone keeps its own page: the next one gets a copy of what is carried over. */
+#include "telemetry/gpu/gpu_int.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct gpu_page *map(int fd)
+{
+    void *p = mmap(NULL, sizeof(struct gpu_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+int gpu_page_new(const struct gpu_child_opts *o, const struct gpu_page *old, struct gpu_page **out)
+{
+    int fd = memfd_create("stoker-gpu", MFD_CLOEXEC);
+    struct gpu_page *p;
+
+    if (fd < 0 || ftruncate(fd, sizeof(*p)) || !(p = map(fd))) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    p->magic = GPU_PAGE_MAGIC;
+    p->period_ms = o->period_ms;
+    str_copy(p->library, sizeof(p->library), o->nvml ? o->nvml : "");
+    str_copy(p->root, sizeof(p->root), o->root_path ? o->root_path : "");
+    for (size_t i = 0; old && i < NVML_GPUS_MAX; i++)
+        if (old->carry[i].uuid[0]) /* the rest stays untouched: no memory is used for it */
+            p->carry[i] = old->carry[i];
+    *out = p;
+    return fd;
+}
+
+void gpu_page_unmap(struct gpu_page *p)
+{
+    if (p)
+        munmap(p, sizeof(*p));
+}
+
+bool gpu_page_send(int sock, int fd)
+{
+    char byte = 'P', space[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct iovec iov = { &byte, 1 };
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+struct gpu_page *gpu_page_receive(int sock, int timeout_ms)
+{
+    char byte, space[CMSG_SPACE(sizeof(int))];
+    struct iovec iov = { &byte, 1 };
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)
+    };
+    struct pollfd ready = { .fd = sock, .events = POLLIN };
+    struct gpu_page *p = NULL;
+    struct cmsghdr *c;
+    int fd;
+
+    if (poll(&ready, 1, timeout_ms) <= 0 || recvmsg(sock, &m, MSG_CMSG_CLOEXEC) != 1)
+        return NULL;
+    c = CMSG_FIRSTHDR(&m);
+    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(int)))
+        return NULL;
+    memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    if (lseek(fd, 0, SEEK_END) == (off_t)sizeof(*p))
+        p = map(fd);
+    close(fd);
+    if (p && p->magic != GPU_PAGE_MAGIC) {
+        gpu_page_unmap(p);
+        p = NULL;
+    }
+    return p;
+}
+
+struct gpu_step gpu_page_step(const struct gpu_page *p)
+{
+    uint64_t beat = atomic_load(&p->beat);
+    struct gpu_step s = { .steps = (unsigned)(beat >> 32),
+                          .call = (unsigned)(beat >> 20) & 0xfff,
+                          .gpu = (int)(beat >> 12 & 0xff),
+                          .sub = (int)(beat & 0xfff) };
+
+    if (s.gpu >= NVML_GPUS_MAX)
+        s.gpu = -1;
+    if (s.sub == GPU_NO_SUB)
+        s.sub = -1;
+    return s;
+}
+
+void gpu_step_text(struct gpu_step s, char *out, size_t cap)
+{
+    const char *name = gpu_call_name(s.call);
+
+    if (s.gpu >= 0 && s.sub >= 0)
+        snprintf(out, cap, "%s(%d, %d)", name, s.gpu, s.sub);
+    else if (s.gpu >= 0)
+        snprintf(out, cap, "%s(%d)", name, s.gpu);
+    else
+        snprintf(out, cap, "%s()", name);
+}

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: MIT */
+/* expo: the table as Prometheus text.
+ *
+ * Families come in the order of data/telemetry.csv, then applications' own by name; series of a
+ * family in the order in which they were made.  An application may bring a name that is ours as
+ * well (process_cpu_seconds_total): its series then stand in our family.  What would make the
+ * whole text wrong (a second TYPE, the same labels twice, a reserved label) is left out and
+ * counted.  The lines of a histogram or a summary stand in one family, as their application has
+ * them.  Labels of GPUs are in the order of DCGM's exporter; our own metrics of GPUs have no
+ * modelName, which is no name that Prometheus likes (the UUID leads to it). */
+#include "telemetry/prom/prom_export.h"
+
+#include "base/arena.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/text/json.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EXPO_LABELS_MAX = 2 * TELE_LABELS_MAX, /* of a line: the series', the host's and the job's */
+    EXPO_DOC_MAX = 1 << 20,                /* bytes of the labels that GPUs have for a time */
+    EXPO_EXACT_BITS = 53                   /* whole numbers a double holds without a gap */
+};
+
+static const uint32_t nothing = UINT32_MAX;
+
+struct line_label {
+    const char *name, *value;
+    int place; /* see place_of() */
+};
+
+struct page {
+    const struct expo_opts *o;
+    struct buf *out;
+    struct tele *t;
+    const struct tele_metric *rows; /* of the table */
+    size_t row_count;
+    const struct tele_metric **foreign; /* applications' own, one a family, by its name; owned */
+    size_t foreign_count;
+    double *values;         /* one copy of all; owned */
+    uint32_t *first, *next; /* series by family: lists of ids; owned */
+    size_t count, left_out;
+    struct arena arena;
+    const struct json *gpus;           /* the document gpu_labels; NULL: none */
+    const struct tele_metric *counted; /* what is left out: written last, by us alone */
+};
+
+/* ---- text */
+
+/* Backslash and newline always, quotes in label values. */
+static void add_escaped(struct buf *out, const char *s, const char *special)
+{
+    for (;;) {
+        size_t plain = strcspn(s, special);
+
+        buf_add(out, s, plain);
+        s += plain;
+        if (!*s)
+            return;
+        buf_addc(out, '\\');
+        buf_addc(out, *s == '\n' ? 'n' : *s);
+        s++;
+    }
+}
+
+/* DCGM's exporter writes its doubles with six digits and the rest as whole numbers. */
+static bool add_dcgm_number(struct buf *out, const struct tele_metric *m, double v)
+{
+    static const double blank = 9223372036854774784.0; /* DCGM's own "unknown" begins above it */
+
+    if (!isfinite(v) || fabs(v) >= blank)
+        return false;
+    if (str_eq(m->unit, "W") || str_eq(m->unit, "ratio"))
+        buf_addf(out, "%f\n", v);
+    else
+        buf_addf(out, "%" PRId64 "\n", (int64_t)v);
+    return true;
+}
+
+/* Milli, micro and nano units are most of what is measured, and printf() and strtod() most of
+ * the time that a page takes.  A whole number over a power of ten that gives `v` back has the
+ * digits of its text: the division is rounded as strtod() rounds. */
+static bool add_decimal(struct buf *out, double v)
+{
+    static const struct {
+        int64_t one;
+        int digits;
+    } units[] = { { 1, 0 }, { 1000, 3 }, { 1000000, 6 }, { 1000000000, 9 } };
+    const double exact = (double)(INT64_C(1) << EXPO_EXACT_BITS);
+
+    for (size_t i = 0; i < ARRAY_SIZE(units) && fabs(v) * (double)units[i].one < exact; i++) {
+        int64_t n = llround(fabs(v) * (double)units[i].one), whole = n / units[i].one;
+        int64_t part = n % units[i].one;
+        int digits = units[i].digits;
+
+        if ((double)n / (double)units[i].one != fabs(v))
+            continue;
+        for (; digits && part % 10 == 0; digits--)
+            part /= 10;
+        buf_adds(out, v < 0 ? "-" : "");
+        if (digits)
+            buf_addf(out, "%" PRId64 ".%0*" PRId64 "\n", whole, digits, part);
+        else
+            buf_addf(out, "%" PRId64 "\n", whole);
+        return true;
+    }
+    return false;
+}
+
+/* Whole numbers without exponent while they are exact, others as a short text that reads back. */
+static bool add_number(struct buf *out, double v)
+{
+    char text[40];
+
+    if (isinf(v)) {
+        buf_adds(out, v > 0 ? "+Inf\n" : "-Inf\n");
+    } else if (!add_decimal(out, v)) {
+        for (int digits = 15; digits <= 17; digits++) {
+            (void)snprintf(text, sizeof(text), "%.*g\n", digits, v);
+            if (strtod(text, NULL) == v)
+                break;
+        }
+        buf_adds(out, text);
+    }
+    return true;
+}
+
+/* ---- labels */
+
+/* The name of the family that a metric of an application is written in. */
+static const char *foreign_name(const struct tele_metric *m)
+{
+    return m->family_type != TELE_PLAIN ? m->family : m->prom;
+}
+
+static bool of_gpu(const struct tele_metric *m)
+{
+    return m->entity == TELE_GPU || m->entity == TELE_LINK;
+}
+
+/* DCGM's exporter: who it is, the host, labels from fields by name, all others by name. */
+static int place_of(const char *name)
+{
+    static const char *const order[] = { "gpu",       "UUID",          "pci_bus_id", "device",
+                                         "modelName", "GPU_I_PROFILE", "GPU_I_ID" };
+    enum { HOST = ARRAY_SIZE(order), FIELD, OTHER };
+
+    for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+        if (name[0] == order[i][0] && strcmp(name, order[i]) == 0)
+            return (int)i;
+    if (str_eq(name, "Hostname") || str_eq(name, "hostname"))
+        return HOST;
+    return str_starts(name, "DCGM_") ? FIELD : OTHER;
+}
+
+static bool before(const struct line_label *a, const struct line_label *b)
+{
+    return a->place != b->place ? a->place < b->place : strcmp(a->name, b->name) < 0;
+}
+
+/* Keeps `all` in order; a name that is there already stays as it is. */
+static size_t put_label(struct line_label *all, size_t count, const char *name, const char *value)
+{
+    struct line_label l = { .name = name, .value = value, .place = place_of(name) };
+    size_t i;
+
+    if (count == EXPO_LABELS_MAX)
+        return count;
+    for (i = 0; i < count; i++)
+        if (strcmp(all[i].name, name) == 0)
+            return count;
+    for (i = count; i > 0 && before(&l, &all[i - 1]); i--)
+        all[i] = all[i - 1];
+    all[i] = l;
+    return count + 1;
+}
+
+static bool label_name_ok(const char *s)
+{
+    for (const char *c = s; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
+              (c > s && *c >= '0' && *c <= '9')))
+            return false;
+    return *s && !str_starts(s, "__");
+}
+
+/* The job, pod, … that has the GPU now. */
+static size_t put_job(const struct page *p, struct line_label *all, size_t count)
+{
+    const char *index = NULL, *instance = NULL;
+    const struct json *gpu = NULL;
+    char key[64];
+
+    for (size_t i = 0; p->gpus && i < count; i++) {
+        if (strcmp(all[i].name, "gpu") == 0)
+            index = all[i].value;
+        else if (strcmp(all[i].name, "GPU_I_ID") == 0)
+            instance = all[i].value;
+    }
+    if (index && instance)
+        (void)snprintf(key, sizeof(key), "%s.%s", index, instance);
+    if (index)
+        gpu = json_get(p->gpus, instance ? key : index);
+    for (const struct json *l = gpu && gpu->type == JSON_OBJ ? gpu->first : NULL; l; l = l->next)
+        if (json_str(l) && label_name_ok(l->key))
+            count = put_label(all, count, l->key, json_str(l));
+    return count;
+}
+
+static size_t gpu_labels(const struct page *p, const struct tele_series *s, bool dcgm,
+                         struct line_label *all)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < s->label_count; i++)
+        if (dcgm || !str_eq(s->labels[i].name, "modelName"))
+            count = put_label(all, count, s->labels[i].name, s->labels[i].value);
+    if (p->o->hostname)
+        count =
+            put_label(all, count, p->o->lower_hostname ? "hostname" : "Hostname", p->o->hostname);
+    return s->metric->entity == TELE_GPU ? put_job(p, all, count) : count;
+}
+
+static size_t plain_labels(const struct tele_series *s, struct line_label *all)
+{
+    for (size_t i = 0; i < s->label_count; i++)
+        all[i] = (struct line_label){ .name = s->labels[i].name, .value = s->labels[i].value };
+    return s->label_count;
+}
+
+static void add_labels(struct buf *out, const struct line_label *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        buf_addc(out, i ? ',' : '{');
+        buf_adds(out, all[i].name);
+        buf_add(out, "=\"", 2);
+        add_escaped(out, all[i].value, "\\\"\n");
+        buf_addc(out, '"');
+    }
+    buf_adds(out, count ? "} " : " ");
+}
+
+/* ---- a family */
+
+struct family {
+    const char *name;
+    const struct tele_metric *metric; /* whose words and kind it has */
+    bool dcgm, begun;
+    uint64_t *seen; /* hashes of label sets, where an application's are among them; else NULL */
+    size_t seen_mask;
+};
+
+/* The same for every order of the labels. */
+static uint64_t labels_hash(const struct line_label *all, size_t count)
+{
+    uint64_t sum = 1; /* 0 is a free place */
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+        for (const char *c = all[i].name; *c; c++)
+            h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+        h = (h ^ 0xff) * UINT64_C(0x100000001b3);
+        for (const char *c = all[i].value; *c; c++)
+            h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+        sum += h ^ (h >> 31);
+    }
+    return sum ? sum : 1;
+}
+
+static bool seen_before(struct family *f, uint64_t hash)
+{
+    size_t i = hash & f->seen_mask;
+
+    for (; f->seen[i]; i = (i + 1) & f->seen_mask)
+        if (f->seen[i] == hash)
+            return true;
+    f->seen[i] = hash;
+    return false;
+}
+
+static bool fits(struct family *f, const struct tele_series *s, const struct line_label *all,
+                 size_t count)
+{
+    if (s->metric->family_type != f->metric->family_type ||
+        (f->metric->family_type == TELE_PLAIN && s->metric->kind != f->metric->kind))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (str_starts(all[i].name, "__")) /* Prometheus keeps these for itself */
+            return false;
+    return !f->seen || !seen_before(f, labels_hash(all, count) + (uintptr_t)s->metric);
+}
+
+/* A counter's family in OpenMetrics lacks the _total of its samples; one whose name has none, or
+ * whose family another metric is, has no type there. */
+static bool is_open_counter(const struct page *p, const struct family *f)
+{
+    size_t len = strlen(f->name);
+
+    if (f->metric->kind != TELE_COUNTER || f->metric->family_type != TELE_PLAIN ||
+        !str_ends(f->name, "_total"))
+        return false;
+    len -= strlen("_total");
+    for (size_t i = 0; i < p->foreign_count; i++)
+        if (strlen(foreign_name(p->foreign[i])) == len &&
+            !memcmp(foreign_name(p->foreign[i]), f->name, len))
+            return false;
+    return true;
+}
+
+/* node_exporter has counters without _total, and says nothing of their type. */
+static const char *type_of(const struct page *p, const struct family *f)
+{
+    if (f->metric->family_type != TELE_PLAIN)
+        return f->metric->family_type == TELE_HISTOGRAM ? "histogram" : "summary";
+    if (f->metric->kind == TELE_GAUGE)
+        return "gauge";
+    if (p->o->open_metrics)
+        return is_open_counter(p, f) ? "counter" : "unknown";
+    return str_starts(f->name, "node_") && !str_ends(f->name, "_total") ? "untyped" : "counter";
+}
+
+static void begin_family(struct page *p, struct family *f)
+{
+    size_t len = strlen(f->name);
+    bool open = p->o->open_metrics;
+
+    f->begun = true;
+    if (open && is_open_counter(p, f))
+        len -= strlen("_total");
+    if (f->metric->help) {
+        buf_addf(p->out, "# HELP %.*s ", (int)len, f->name);
+        add_escaped(p->out, f->metric->help, open ? "\\\n\"" : "\\\n");
+        buf_addc(p->out, '\n');
+    }
+    buf_addf(p->out, "# TYPE %.*s %s\n", (int)len, f->name, type_of(p, f));
+}
+
+static bool is_row(const struct page *p, const struct tele_metric *m)
+{
+    return m >= p->rows && m < p->rows + p->row_count;
+}
+
+static void add_series(struct page *p, struct family *f, uint32_t id)
+{
+    const struct tele_series *s = tele_get(p->t, id);
+    bool own = is_row(p, s->metric);
+    double v = p->values[id] * s->metric->scale;
+    struct line_label all[EXPO_LABELS_MAX];
+    size_t count = of_gpu(s->metric) ? gpu_labels(p, s, f->dcgm, all) : plain_labels(s, all);
+    size_t before_line;
+
+    if (!own && !str_eq(foreign_name(s->metric), f->name))
+        return; /* an application's, in the family of DCGM's other name */
+    if (!fits(f, s, all, count)) {
+        p->left_out++;
+        return;
+    }
+    if (!f->begun)
+        begin_family(p, f);
+    before_line = p->out->len;
+    buf_adds(p->out, f->metric->family_type != TELE_PLAIN ? s->metric->prom : f->name);
+    add_labels(p->out, all, count);
+    if (f->dcgm && own ? add_dcgm_number(p->out, s->metric, v) : add_number(p->out, v))
+        return;
+    if (!p->out->over) {
+        p->out->len = before_line;
+        p->out->data[before_line] = '\0';
+    }
+    p->left_out++;
+}
+
+/* Room to see label sets twice, where that can be: among an application's. */
+static void begin_seen(struct page *p, struct family *f, uint32_t head)
+{
+    bool foreign = false;
+    size_t n = 0, cap = 1;
+
+    for (uint32_t id = head; id != nothing; id = p->next[id], n++)
+        foreign = foreign || !is_row(p, tele_get(p->t, id)->metric);
+    while (cap < 2 * n)
+        cap *= 2;
+    f->seen = foreign ? xcalloc(cap, sizeof(*f->seen)) : NULL;
+    f->seen_mask = cap - 1;
+}
+
+static void add_family(struct page *p, const struct tele_metric *m, const char *name, bool dcgm,
+                       uint32_t head)
+{
+    struct family f = { .name = name, .metric = m, .dcgm = dcgm };
+
+    begin_seen(p, &f, head);
+    for (uint32_t id = head; id != nothing; id = p->next[id])
+        add_series(p, &f, id);
+    free(f.seen);
+}
+
+static bool pattern_is(const char *pattern, const struct tele_metric *m)
+{
+    const char *const names[] = { m->id,     m->prom,   m->dcgm,
+                                  m->dcgm46, m->family, tele_entity_word(m->entity) };
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (names[i] && !fnmatch(pattern, names[i], 0))
+            return true;
+    return false;
+}
+
+static bool is_wanted(const struct page *p, const struct tele_metric *m)
+{
+    if (!p->o->only)
+        return true;
+    for (const char *const *id = p->o->only; *id; id++)
+        if (pattern_is(*id, m))
+            return true;
+    return false;
+}
+
+bool expo_pattern_known(struct tele *t, const char *pattern)
+{
+    size_t n;
+    const struct tele_metric *rows = tele_metrics(&n);
+    bool known = false;
+
+    for (size_t i = 0; i < n && !known; i++)
+        known = pattern_is(pattern, &rows[i]);
+    if (!t || known)
+        return known;
+    tele_hold(t);
+    n = tele_count(t);
+    for (size_t i = 0; i < n && !known; i++)
+        known = pattern_is(pattern, tele_get(t, (uint32_t)i)->metric);
+    tele_let(t);
+    return known;
+}
+
+enum rc expo_patterns_read(struct arena *a, const char *text, const char *const **out,
+                           struct err *err)
+{
+    const char **list = arena_array(a, const char *, EXPO_PATTERNS_MAX + 1);
+    size_t n = 0;
+
+    for (const char *line = text; *line;) {
+        size_t len = strcspn(line, "\n"), cell;
+        const char *p = line + strspn(line, " \t\r\"");
+
+        cell = p < line + len ? strcspn(p, " \t\r\n,\"#") : 0;
+        line += len + (line[len] == '\n');
+        if (!cell)
+            continue;
+        if (n == EXPO_PATTERNS_MAX || cell >= EXPO_PATTERN_BYTES_MAX)
+            return err_set(err, RC_LIMIT, "more than %d metrics, or one of more than %d bytes",
+                           EXPO_PATTERNS_MAX, EXPO_PATTERN_BYTES_MAX);
+        list[n++] = arena_strndup(a, p, cell);
+    }
+    list[n] = NULL;
+    *out = list;
+    return RC_OK;
+}
+
+static enum expo_names names_of(const struct page *p)
+{
+    return p->o->names ? p->o->names : EXPO_OLD;
+}
+
+/* A histogram is wanted as a whole, whichever of its lines is. */
+static bool family_wanted(const struct page *p, const struct tele_metric *m, uint32_t head)
+{
+    bool wanted = is_wanted(p, m);
+
+    for (uint32_t id = head; m->family_type != TELE_PLAIN && !wanted && id != nothing;
+         id = p->next[id])
+        wanted = is_wanted(p, tele_get(p->t, id)->metric);
+    return wanted;
+}
+
+static void add_metric(struct page *p, const struct tele_metric *m, uint32_t head)
+{
+    enum expo_names names = names_of(p);
+
+    if (head == nothing || m == p->counted || !family_wanted(p, m, head))
+        return;
+    if (m->family_type != TELE_PLAIN)
+        add_family(p, m, m->family, false, head);
+    else if (m->prom)
+        add_family(p, m, m->prom, false, head);
+    if (m->dcgm && (names & EXPO_OLD))
+        add_family(p, m, m->dcgm, true, head);
+    if (m->dcgm46 && (names & EXPO_NEW) && !((names & EXPO_OLD) && str_eq(m->dcgm, m->dcgm46)))
+        add_family(p, m, m->dcgm46, true, head);
+}
+
+/* ---- the page */
+
+static int foreign_cmp(const void *a, const void *b)
+{
+    return strcmp(foreign_name(*(const struct tele_metric *const *)a),
+                  foreign_name(*(const struct tele_metric *const *)b));
+}
+
+static void find_foreign(struct page *p)
+{
+    size_t cap = 0, unique = 0;
+
+    for (uint32_t id = 0; id < p->count; id++) {
+        const struct tele_metric *m = tele_get(p->t, id)->metric;
+
+        if (is_row(p, m) || isnan(p->values[id]))
+            continue;
+        if (p->foreign_count && p->foreign[p->foreign_count - 1] == m)
+            continue;
+        VEC_GROW(p->foreign, p->foreign_count, cap);
+        p->foreign[p->foreign_count++] = m;
+    }
+    if (p->foreign_count)
+        qsort(p->foreign, p->foreign_count, sizeof(const struct tele_metric *), foreign_cmp);
+    for (size_t i = 0; i < p->foreign_count; i++)
+        if (!unique || foreign_cmp(&p->foreign[unique - 1], &p->foreign[i]) != 0)
+            p->foreign[unique++] = p->foreign[i];
+    p->foreign_count = unique;
+}
+
+static bool is_written_as(const struct page *p, const struct tele_metric *row, const char *name)
+{
+    enum expo_names names = names_of(p);
+
+    return str_eq(row->prom, name) || ((names & EXPO_OLD) && str_eq(row->dcgm, name)) ||
+           ((names & EXPO_NEW) && str_eq(row->dcgm46, name));
+}
+
+/* The family a series stands in: its row, that of the same name, or its own behind all rows. */
+static size_t family_of(const struct page *p, const struct tele_metric *m)
+{
+    const struct tele_metric *row = is_row(p, m) ? m : tele_metric_named(m->prom);
+    const struct tele_metric **own;
+
+    if (row && (row == m || is_written_as(p, row, m->prom)))
+        return (size_t)(row - p->rows);
+    own =
+        bsearch(&m, p->foreign, p->foreign_count, sizeof(const struct tele_metric *), foreign_cmp);
+    return p->row_count + (size_t)(own - p->foreign);
+}
+
+static void group(struct page *p)
+{
+    size_t families;
+
+    find_foreign(p);
+    families = p->row_count + p->foreign_count;
+    p->first = xcalloc(families + 1, sizeof(*p->first));
+    p->next = xcalloc(p->count + 1, sizeof(*p->next));
+    for (size_t i = 0; i < families; i++)
+        p->first[i] = nothing;
+    for (size_t id = p->count; id-- > 0;) { /* from the last, so that lists rise */
+        size_t f;
+
+        if (isnan(p->values[id]))
+            continue;
+        f = family_of(p, tele_get(p->t, (uint32_t)id)->metric);
+        p->next[id] = p->first[f];
+        p->first[f] = (uint32_t)id;
+    }
+}
+
+static void read_gpu_labels(struct page *p)
+{
+    struct json *tree;
+    struct buf b;
+
+    buf_init(&b, EXPO_DOC_MAX);
+    if (tele_doc_copy(p->t, "gpu_labels", &b) && !b.over && b.len &&
+        !json_parse(&p->arena, b.data, b.len, &tree, NULL))
+        p->gpus = tree;
+    buf_release(&b);
+}
+
+static void add_left_out(struct page *p)
+{
+    struct family f = { .metric = p->counted };
+
+    if (!f.metric || !is_wanted(p, f.metric))
+        return;
+    f.name = f.metric->prom;
+    begin_family(p, &f);
+    buf_addf(p->out, "%s %zu\n", f.name, p->left_out);
+}
+
+void expo_write(struct tele *t, const struct expo_opts *o, struct buf *out)
+{
+    struct page p = { .o = o, .out = out, .t = t };
+    size_t cap = tele_count(t);
+
+    p.rows = tele_metrics(&p.row_count);
+    p.counted = tele_metric("agent.series.left_out");
+    p.values = xcalloc(cap + 1, sizeof(*p.values));
+    tele_hold(t);
+    p.count = tele_copy(t, p.values, cap);
+    if (p.count > cap) /* series that were made meanwhile come next time */
+        p.count = cap;
+    read_gpu_labels(&p);
+    group(&p);
+    for (size_t i = 0; i < p.row_count; i++)
+        add_metric(&p, &p.rows[i], p.first[i]);
+    for (size_t i = 0; i < p.foreign_count; i++)
+        add_metric(&p, p.foreign[i], p.first[p.row_count + i]);
+    tele_let(t);
+    add_left_out(&p);
+    if (o->open_metrics)
+        buf_adds(out, "# EOF\n");
+    free(p.first);
+    free(p.next);
+    free(p.foreign);
+    free(p.values);
+    arena_release(&p.arena);
+}
