@@ -14,7 +14,7 @@
  * global state; randomness is a seed the caller gives, so that every answer repeats. */
 #ifndef PLAN_CAMPAIGN_H
 #define PLAN_CAMPAIGN_H
-#include "plan/plan_time.h"
+#include "plan/step_time.h"
 
 enum { PLAN_HOUR_S = 3600, PLAN_DAY_S = 86400, PLAN_MONTH_H = 720 };
 

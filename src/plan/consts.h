@@ -6,7 +6,7 @@
  * prior's width in natural logarithms), what it means, and where it comes from. */
 #ifndef PLAN_CONSTS_H
 #define PLAN_CONSTS_H
-#include "plan/plan_time.h"
+#include "plan/step_time.h"
 
 #include <assert.h>
 

@@ -7,8 +7,8 @@
 #ifndef PLAN_RUNS_H
 #define PLAN_RUNS_H
 #include "plan/campaign.h"
-#include "plan/rows.h"
-#include "plan/time.h"
+#include "plan/run_rows.h"
+#include "plan/time/step_time_int.h"
 
 enum plan_set { /* the first ones are disjoint and fitted */
                 PLAN_SET_KORTHIKANTI,

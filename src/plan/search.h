@@ -20,7 +20,7 @@
  * (the median error of Ultra-Scale's cells); its margin of memory is in the limit. */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
-#include "plan/plan_time.h"
+#include "plan/step_time.h"
 
 /* Fields that plan_config_parse() found in its text. */
 enum plan_given {

@@ -3,7 +3,7 @@
  * planned, and the figures over it are numbers. */
 #include "fuzz.h"
 
-#include "plan/rows.h"
+#include "plan/run_rows.h"
 #include "plan/runs.h"
 
 #include <math.h>

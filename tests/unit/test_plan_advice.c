@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "plan/advice.h"
-#include "plan/cluster.h"
+#include "plan/cluster_size.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "test.h"
 
 #include "base/str.h"
-#include "plan/memory.h"
-#include "plan/search_int.h"
+#include "plan/memory/step_memory_int.h"
+#include "plan/search/search_int.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 /* Hardware from an inventory, rates that were measured, and models that were. */
 #include "test.h"
 
-#include "plan/memory.h"
+#include "plan/memory/step_memory_int.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The memory model of src/plan/memory.c for the Ultra-Scale rows (nanotron), vectorised: counts instead
+"""The memory model of src/plan/memory/step_memory.c for the Ultra-Scale rows (nanotron), vectorised: counts instead
 of the weights mem.py fits.  Prints what each finding is worth, errors on thirds, models and GPU counts
 left out (nothing is fitted, so a left-out error is the error of the same constants), and fits or not."""
 import numpy as np

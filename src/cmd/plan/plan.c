@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* stoker plan: what a training job needs, before it runs.  memory and validate have files of
+ * their own; models is here. */
+#include "base/str.h"
+#include "base/text/json.h"
+#include "cmd/plan/plan_cmd_int.h"
+#include "os/file.h"
+
+extern const struct cmd cmd_plan;
+
+enum rc plan_read_model(const char *name, struct plan_model *out, struct err *err)
+{
+    char path[FILE_PATH_MAX];
+    struct buf text = { 0 };
+    enum rc rc = RC_OK;
+
+    if (!str_ends(name, ".json") && !file_is_dir(name))
+        return plan_model_by_name(name, out, err);
+    if (!file_is_dir(name))
+        str_copy(path, sizeof(path), name);
+    else
+        rc = file_join(path, sizeof(path), name, "config.json", err);
+    if (rc == RC_OK)
+        rc = file_read(path, PLAN_FILE_MAX, &text, err);
+    if (rc == RC_OK && plan_model_from_hf(buf_str(&text), text.len, out, err))
+        rc = err_ctx(err, "model '%s'", path);
+    buf_release(&text);
+    return rc;
+}
+
+void plan_json_config(struct json_out *w, const struct plan_config *c)
+{
+    const struct {
+        const char *key;
+        int64_t v;
+    } rows[] = {
+        { "tp", c->tp },
+        { "pp", c->pp },
+        { "vpp", c->vpp },
+        { "cp", c->cp },
+        { "ep", c->ep },
+        { "etp", c->etp },
+        { "dp", c->dp },
+        { "zero", c->zero },
+        { "shard", c->shard },
+        { "seq", c->seq },
+        { "micro_batch", c->micro_batch },
+        { "grad_acc", c->grad_acc },
+        { "recompute_every", c->recompute_every },
+        { "lora_rank", c->lora_rank },
+    };
+    struct buf text = { 0 };
+
+    plan_config_text(c, &text);
+    json_kv_str(w, "text", buf_str(&text));
+    buf_release(&text);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        json_kv_int(w, rows[i].key, rows[i].v);
+    json_kv_bool(w, "seq_par", c->seq_par);
+    json_kv_str(w, "recompute", plan_recompute_names[c->recompute]);
+    json_kv_str(w, "precision", plan_precision_names[c->precision]);
+    json_kv_str(w, "optimizer", plan_optimizer_names[c->optimizer]);
+    json_kv_str(w, "schedule", plan_schedule_names[c->schedule]);
+    json_kv_bool(w, "offload_optimizer", c->offload_optimizer);
+    json_kv_bool(w, "offload_params", c->offload_params);
+}
+
+void plan_digits(struct buf *out, uint64_t v)
+{
+    char text[32];
+    int len = snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            buf_addc(out, ',');
+        buf_addc(out, text[i]);
+    }
+}
+
+/* ---- models ---- */
+struct models_opts {
+    bool json;
+};
+
+static void models_table(struct cmd_ctx *ctx, const struct plan_known_table *t)
+{
+    static const char *const titles[] = { "model",  "parameters", "active", "published",
+                                          "layers", "hidden",     "heads",  "experts" };
+    struct table *out = table_new();
+
+    for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
+        table_col(out, titles[i], i ? TABLE_RIGHT : TABLE_LEFT);
+    for (size_t i = 0; i < t->count; i++) {
+        const struct plan_model *m = &t->rows[i].model;
+        struct plan_counts n = { 0 };
+        struct err err = { 0 };
+
+        if (plan_model_counts(m, &n, &err))
+            continue;
+        table_row(out);
+        table_cell(out, COLOUR_BOLD, "%s", m->name);
+        table_cell(out, COLOUR_NONE, "%llu", (unsigned long long)n.total);
+        table_cell(out, COLOUR_NONE, "%llu", (unsigned long long)n.active);
+        table_cell(out, COLOUR_NONE, "%s", t->rows[i].published);
+        table_cell(out, COLOUR_NONE, "%lld", (long long)m->layers);
+        table_cell(out, COLOUR_NONE, "%lld", (long long)m->hidden);
+        table_cell(out, COLOUR_NONE, "%lld/%lld", (long long)m->heads, (long long)m->kv_heads);
+        table_cell(out, COLOUR_NONE, m->experts ? "%lld of %lld" : "-", (long long)m->top_k,
+                   (long long)m->experts);
+    }
+    table_print(out, &ctx->out_term, 0, &ctx->out);
+    table_free(out);
+}
+
+static void models_json(struct cmd_ctx *ctx, const struct plan_known_table *t)
+{
+    struct json_out w;
+
+    json_out_init(&w, &ctx->out, 2);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.plan-models/1");
+    json_key(&w, "models");
+    json_arr(&w);
+    for (size_t i = 0; i < t->count; i++) {
+        const struct plan_model *m = &t->rows[i].model;
+        struct plan_counts n = { 0 };
+        struct err err = { 0 };
+
+        if (plan_model_counts(m, &n, &err))
+            continue;
+        json_obj(&w);
+        json_kv_str(&w, "name", m->name);
+        json_kv_int(&w, "parameters", (int64_t)n.total);
+        json_kv_int(&w, "active", (int64_t)n.active);
+        json_kv_int(&w, "layers", m->layers);
+        json_kv_int(&w, "hidden", m->hidden);
+        json_kv_int(&w, "heads", m->heads);
+        json_kv_int(&w, "kv_heads", m->kv_heads);
+        json_kv_int(&w, "vocab", m->vocab);
+        json_kv_int(&w, "experts", m->experts);
+        json_kv_str(&w, "published", t->rows[i].published);
+        json_kv_str(&w, "source", t->rows[i].source);
+        json_obj_end(&w);
+    }
+    json_arr_end(&w);
+    json_obj_end(&w);
+    buf_addc(&ctx->out, '\n');
+}
+
+static enum rc run_models(struct cmd_ctx *ctx, struct err *err)
+{
+    const struct models_opts *o = ctx->opts;
+    struct plan_known_table t = { 0 };
+    struct arena a = { 0 };
+    enum rc rc = plan_known_load(&a, &t, err);
+
+    if (rc == RC_OK && o->json)
+        models_json(ctx, &t);
+    else if (rc == RC_OK)
+        models_table(ctx, &t);
+    arena_release(&a);
+    return rc;
+}
+
+static const struct opt models_opts[] = {
+    { 'j', "json", OPT_FLAG, offsetof(struct models_opts, json), NULL, NULL, 0, 0,
+      "print JSON instead of text" },
+    { 0 },
+};
+static const struct cmd_example models_examples[] = {
+    { "stoker plan models", "names that --model takes, with their parameters" },
+    { 0 },
+};
+static const struct cmd cmd_plan_models = {
+    .name = "models",
+    .summary = "list the models known by name",
+    .operands = "",
+    .opts = models_opts,
+    .opts_size = sizeof(struct models_opts),
+    .about = "Parameters are counted from the shape; beside them stands what was published. Heads "
+             "are attention heads and key-value heads.",
+    .examples = models_examples,
+    .run = run_models,
+};
+
+static const struct cmd *const subs[] = {
+    &cmd_plan_advise,    &cmd_plan_campaign, &cmd_plan_choose, &cmd_plan_cluster,  &cmd_plan_fit,
+    &cmd_plan_goodput,   &cmd_plan_machine,  &cmd_plan_memory, &cmd_plan_models,   &cmd_plan_queue,
+    &cmd_plan_recompute, &cmd_plan_sizes,    &cmd_plan_train,  &cmd_plan_validate, NULL,
+};
+const struct cmd cmd_plan = {
+    .name = "plan",
+    .summary = "work out what a training job needs before it runs",
+    .operands = "",
+    .about = "Answers from the model's shape and the hardware's data sheet, without a GPU.",
+    .subs = subs,
+};

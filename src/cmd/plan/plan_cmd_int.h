@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* plan_int: what the files of `stoker plan` share. */
+#ifndef CMD_PLAN_PLAN_CMD_INT_H
+#define CMD_PLAN_PLAN_CMD_INT_H
+#include "base/text/json.h"
+#include "cmd/cmd.h"
+#include "plan/plan.h"
+#include "plan/runs.h"
+
+enum { PLAN_FILE_MAX = 4 << 20 }; /* bytes of a config.json or a table */
+
+extern const struct cmd cmd_plan_memory, cmd_plan_train, cmd_plan_validate, cmd_plan_fit;
+extern const struct cmd cmd_plan_advise, cmd_plan_campaign, cmd_plan_choose, cmd_plan_cluster,
+    cmd_plan_goodput, cmd_plan_machine, cmd_plan_queue, cmd_plan_recompute, cmd_plan_sizes;
+
+/* A model from a name, "7B,32,4096", a config.json, or a folder that has one. */
+enum rc plan_read_model(const char *name, struct plan_model *out, struct err *err) MUST_USE;
+struct plan_machine_want;
+/* What `plan machine` prints for it. */
+enum rc machine_answer(struct cmd_ctx *ctx, const struct plan_machine_want *w, bool json,
+                       struct err *err) MUST_USE;
+/* "70,553,706,496" */
+void plan_digits(struct buf *out, uint64_t v);
+/* The members of a configuration, its text first, into the object that is open. */
+void plan_json_config(struct json_out *w, const struct plan_config *c);
+
+/* What `plan validate` says of time: text, RESULT lines, JSON, a picture ('-': stdout). */
+void plan_print_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
+                     const struct plan_time_report *r);
+/* `bands`: what data/plan_bands.csv would be, where sources were left out. */
+void plan_results_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
+                       const struct plan_time_report *r, struct buf *bands);
+enum rc plan_write_text(const struct buf *text, const char *path, struct err *err) MUST_USE;
+void plan_json_time(struct json_out *w, const struct plan_time_report *r);
+enum rc plan_write_picture(struct cmd_ctx *ctx, const struct plan_rows *rows,
+                           const struct plan_time_report *r, const char *path,
+                           struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* stoker plan queue: how large a cluster must be for a number of jobs a month and a turnaround. */
+#include "cmd/plan/plan_request_int.h"
+#include "os/file.h"
+#include "plan/queue.h"
+
+#include "base/str.h"
+
+#include <math.h>
+
+enum { RUNS = 5, SEED = 1, MONTHS = 24, NODE_GPUS = 8, SHOWN = 7 };
+
+struct queue_opts {
+    struct ask_opts ask; /* of a job: model, tokens, GPUs */
+    const char *file, *hours, *spread, *turnaround, *percentile;
+    int64_t jobs, nodes, seed;
+    bool fifo;
+};
+
+struct queue_job {
+    struct queue_class classes[QUEUE_CLASSES_MAX];
+    struct queue_in in;
+    struct plan_gpu gpu;
+    struct buf what; /* the job that a model makes; owned */
+    double turnaround_h;
+    int percentile;
+    struct queue_size size;
+    struct queue_out shown[SHOWN];
+    int64_t shown_nodes[SHOWN];
+    size_t shown_count;
+};
+
+/* How long a job takes that trains a model. */
+static enum rc hours_of(const struct ask_opts *o, struct queue_job *j, double *out_s,
+                        struct err *err)
+{
+    struct plan_campaign_want w = { 0 };
+    struct plan_campaign c;
+    struct plan_cluster cl;
+    struct plan_best best;
+    struct ask a;
+    char t[ASK_TEXT_MAX], h[ASK_TEXT_MAX], u[ASK_TEXT_MAX];
+    enum rc rc;
+
+    if (ask_read(o, &a, err))
+        return err->code;
+    plan_cluster_usual(&a.gpu, o->gpus ? o->gpus : NODE_GPUS, &cl);
+    rc = ask_best(&a, o, &cl, &best, err);
+    if (rc == RC_OK) {
+        w.tokens = a.tokens;
+        plan_campaign_of(&a.facts, &a.model, &a.counts, &cl, &best.config, &best.time, &w, &c);
+        *out_s = c.days.usual * PLAN_DAY_S;
+        buf_addf(&j->what, "A job trains %s on %s tokens with %lld x %s: %s, %s.", a.model.name,
+                 ask_short(a.tokens, t), (long long)cl.gpus, a.gpu.name, ask_time(*out_s, h),
+                 c.bill[PLAN_ON_DEMAND].known ? ask_usd(c.bill[PLAN_ON_DEMAND].usd.usual, u)
+                                              : "no price is known");
+    }
+    ask_release(&a);
+    return rc;
+}
+
+static enum rc read_classes(const struct queue_opts *o, struct queue_job *j, double spread,
+                            struct err *err)
+{
+    struct buf text = { 0 };
+    struct arena a = { 0 };
+    double seconds = 24 * PLAN_HOUR_S;
+    enum rc rc;
+
+    if (!o->file) {
+        if (!o->jobs) {
+            err_hint(err, "For example --jobs 200 --gpus 8 --hours 24h, or --mix FILE.csv.");
+            return err_set(err, RC_USAGE, "there is no --jobs and no --mix");
+        }
+        if (o->hours ? ask_seconds("--hours", o->hours, &seconds, err)
+                     : o->ask.model && hours_of(&o->ask, j, &seconds, err))
+            return err->code;
+        j->classes[0] =
+            (struct queue_class){ "jobs", (double)o->jobs, o->ask.gpus ? o->ask.gpus : NODE_GPUS,
+                                  seconds / PLAN_HOUR_S, spread };
+        j->in.class_count = 1;
+        return RC_OK;
+    }
+    rc = file_read(o->file, PLAN_FILE_MAX, &text, err);
+    if (rc == RC_OK &&
+        queue_read(&a, buf_str(&text), text.len, spread, j->classes, &j->in.class_count, err))
+        rc = err_ctx(err, "table '%s'", o->file);
+    buf_release(&text);
+    arena_release(&a);
+    return rc;
+}
+
+static enum rc queue_ask(const struct queue_opts *o, struct queue_job *j, struct err *err)
+{
+    double spread = 1, seconds = 0;
+    int64_t percentile = 95;
+
+    if (o->spread && (!str_to_f64(o->spread, &spread) || spread < 0 || spread > 10)) {
+        err_hint(err, "Give 0 to 10; 1 is as spread as an exponential distribution.");
+        return err_set(err, RC_USAGE, "option '--spread' cannot be '%s'", o->spread);
+    }
+    if (!o->turnaround && !o->nodes) {
+        err_hint(err, "For example --turnaround 48h.");
+        return err_set(err, RC_USAGE, "there is no --turnaround and no --nodes");
+    }
+    j->in = (struct queue_in){ .classes = j->classes,
+                               .nodes = o->nodes,
+                               .node_gpus = NODE_GPUS,
+                               .backfill = !o->fifo,
+                               .months = MONTHS,
+                               .seed = o->seed ? (uint64_t)o->seed : SEED };
+    if (read_classes(o, j, spread, err) ||
+        (o->turnaround && ask_seconds("--turnaround", o->turnaround, &seconds, err)) ||
+        plan_gpu_by_name(o->ask.gpu ? o->ask.gpu : "h100", &j->gpu, err))
+        return err->code;
+    j->turnaround_h = seconds / PLAN_HOUR_S;
+    if (o->percentile) /* one of four: args_parse() checked */
+        (void)str_to_i64(o->percentile, 10, &percentile);
+    j->percentile = (int)percentile;
+    return RC_OK;
+}
+
+static enum rc show_at(struct queue_job *j, int64_t nodes, struct err *err)
+{
+    struct queue_in in = j->in;
+    struct arena a = { 0 };
+    enum rc rc;
+
+    in.nodes = nodes;
+    rc = queue_run(&a, &in, &j->shown[j->shown_count], err);
+    j->shown_nodes[j->shown_count++] = nodes;
+    arena_release(&a);
+    return rc;
+}
+
+/* Sizes around the answer: what one node fewer or more is worth. */
+static enum rc queue_answer(struct queue_job *j, struct err *err)
+{
+    int64_t from, to;
+    enum rc rc = RC_OK;
+
+    if (j->in.nodes)
+        return show_at(j, j->in.nodes, err);
+    j->in.nodes = 1;
+    if (queue_size_for(&j->in, j->percentile, j->turnaround_h, RUNS, &j->size, err))
+        return err->code;
+    from = j->size.nodes - SHOWN / 2 > j->size.load ? j->size.nodes - SHOWN / 2 : j->size.load;
+    to = j->size.nodes + SHOWN / 2;
+    for (int64_t n = from; n <= to && j->shown_count < SHOWN && rc == RC_OK; n++)
+        rc = show_at(j, n, err);
+    return rc;
+}
+
+/* ---- text ---- */
+static void queue_table(struct cmd_ctx *ctx, const struct queue_job *j)
+{
+    struct table *t = table_new();
+    char v[ASK_TEXT_MAX];
+
+    table_col(t, "nodes", TABLE_RIGHT);
+    table_col(t, "GPUs", TABLE_RIGHT);
+    table_col(t, "in use", TABLE_RIGHT);
+    table_col(t, "waiting", TABLE_RIGHT);
+    table_col(t, "wait p50", TABLE_RIGHT);
+    table_col(t, "p95", TABLE_RIGHT);
+    table_col(t, "turnaround p50", TABLE_RIGHT);
+    table_col(t, "p90", TABLE_RIGHT);
+    table_col(t, "p95", TABLE_RIGHT);
+    table_col(t, "p99", TABLE_RIGHT);
+    table_col(t, "a month", TABLE_RIGHT);
+    for (size_t i = 0; i < j->shown_count; i++) {
+        const struct queue_out *o = &j->shown[i];
+        double gpus = (double)(j->shown_nodes[i] * NODE_GPUS);
+
+        table_row(t);
+        table_cell(t, j->shown_nodes[i] == j->size.nodes ? COLOUR_BOLD : COLOUR_NONE, "%lld",
+                   (long long)j->shown_nodes[i]);
+        table_cell(t, COLOUR_NONE, "%.0f", gpus);
+        table_cell(t, COLOUR_NONE, "%.0f %%", 100 * o->utilisation);
+        table_cell(t, COLOUR_NONE, "%.1f", o->queue_mean);
+        table_cell(t, COLOUR_NONE, "%.1f h", o->wait.p50);
+        table_cell(t, COLOUR_NONE, "%.1f h", o->wait.p95);
+        table_cell(t, COLOUR_NONE, "%.1f h", o->turnaround.p50);
+        table_cell(t, COLOUR_NONE, "%.1f h", o->turnaround.p90);
+        table_cell(t, COLOUR_NONE, "%.1f h", o->turnaround.p95);
+        table_cell(t, COLOUR_NONE, "%.1f h", o->turnaround.p99);
+        table_cell(t, COLOUR_NONE, "%s",
+                   j->gpu.price_usd_h > 0 ? ask_usd(gpus * PLAN_MONTH_H * j->gpu.price_usd_h, v)
+                                          : "-");
+    }
+    table_print(t, &ctx->out_term, 0, &ctx->out);
+    table_free(t);
+}
+
+static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
+{
+    if (j->what.len)
+        ask_note(ctx, "%s", buf_str(&j->what));
+    for (size_t i = 0; i < j->in.class_count; i++) {
+        const struct queue_class *c = &j->classes[i];
+
+        ask_note(ctx, "%s: %.4g a month, %lld GPUs for %.4g h (spread %.2g)", c->name, c->per_month,
+                 (long long)c->gpus, c->hours, c->spread);
+    }
+    buf_addc(&ctx->out, '\n');
+    queue_table(ctx, j);
+    if (!j->size.nodes) {
+        ask_note(
+            ctx, "\n%zu jobs in %d simulated months, %s.%s", j->shown[0].jobs, MONTHS,
+            j->in.backfill ? "first come, first served with backfill" : "first come, first served",
+            j->shown[0].unstable ? " More work comes than it can do: the queue only grows." : "");
+        return;
+    }
+    ask_note(ctx,
+             "\n%lld nodes (%lld to %lld over %d seeds) turn %d %% of the jobs around in %.4g h: "
+             "%zu jobs in %d simulated months, %s.",
+             (long long)j->size.nodes, (long long)j->size.least, (long long)j->size.most, RUNS,
+             j->percentile, j->turnaround_h, j->size.at.jobs, MONTHS,
+             j->in.backfill ? "first come, first served with backfill"
+                            : "first come, first served");
+    ask_note(ctx,
+             "The work alone keeps %lld nodes busy; the others are there because jobs do not come "
+             "evenly: at %.0f %% in use half of the jobs wait at most %.1f h and one in twenty "
+             "%.1f h or more.",
+             (long long)j->size.load, 100 * j->size.at.utilisation, j->size.at.wait.p50,
+             j->size.at.wait.p95);
+}
+
+static void json_times(struct json_out *w, const char *key, const struct queue_times *t)
+{
+    json_key(w, key);
+    json_obj(w);
+    ask_json_num(w, "mean", t->mean);
+    ask_json_num(w, "p50", t->p50);
+    ask_json_num(w, "p90", t->p90);
+    ask_json_num(w, "p95", t->p95);
+    ask_json_num(w, "p99", t->p99);
+    ask_json_num(w, "max", t->max);
+    json_obj_end(w);
+}
+
+static void queue_json(struct cmd_ctx *ctx, const struct queue_job *j)
+{
+    struct json_out w;
+
+    json_out_init(&w, &ctx->out, 2);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.plan-queue/1");
+    json_kv_int(&w, "percentile", j->percentile);
+    ask_json_num(&w, "turnaround_h", j->turnaround_h > 0 ? j->turnaround_h : NAN);
+    json_kv_maybe(&w, "nodes", j->size.nodes ? maybe_of(j->size.nodes) : maybe_none());
+    if (j->size.nodes) {
+        json_kv_int(&w, "nodes_least", j->size.least);
+        json_kv_int(&w, "nodes_most", j->size.most);
+        json_kv_int(&w, "nodes_busy", j->size.load);
+    }
+    json_kv_int(&w, "seed", (int64_t)j->in.seed);
+    json_key(&w, "sizes");
+    json_arr(&w);
+    for (size_t i = 0; i < j->shown_count; i++) {
+        json_obj(&w);
+        json_kv_int(&w, "nodes", j->shown_nodes[i]);
+        json_kv_int(&w, "gpus", j->shown_nodes[i] * NODE_GPUS);
+        json_kv_int(&w, "jobs", (int64_t)j->shown[i].jobs);
+        ask_json_num(&w, "utilisation", j->shown[i].utilisation);
+        ask_json_num(&w, "waiting", j->shown[i].queue_mean);
+        json_times(&w, "wait_h", &j->shown[i].wait);
+        json_times(&w, "turnaround_h", &j->shown[i].turnaround);
+        json_kv_bool(&w, "unstable", j->shown[i].unstable);
+        json_obj_end(&w);
+    }
+    json_arr_end(&w);
+    json_obj_end(&w);
+    buf_addc(&ctx->out, '\n');
+}
+
+static enum rc run_queue(struct cmd_ctx *ctx, struct err *err)
+{
+    const struct queue_opts *o = ctx->opts;
+    struct queue_job j = { 0 };
+    enum rc rc = queue_ask(o, &j, err);
+
+    if (rc == RC_OK)
+        rc = queue_answer(&j, err);
+    if (rc == RC_OK)
+        (o->ask.json ? queue_json : queue_text)(ctx, &j);
+    buf_release(&j.what);
+    return rc;
+}
+
+#define S queue_opts
+static const struct opt queue_opts[] = {
+    ASK_NUM(S, "jobs", jobs, 1, 200000, "jobs a month"),
+    ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "GPUs of a job (default 8)"),
+    ASK_OPT(S, 0, "hours", STR, hours, "TIME", "a job runs, on the average, as 24h (default 24h)"),
+    ASK_OPT(S, 'm', "model", STR, ask.model, "MODEL", "instead of --hours: what a job trains"),
+    ASK_TOKENS(S),
+    ASK_SEQ(S),
+    ASK_BATCH(S),
+    ASK_NUM(S, "lora", ask.lora, 1, 65536, "it learns adapters of rank N alone"),
+    ASK_OPT(S, 0, "spread", STR, spread, "NUMBER",
+            "of durations: deviation over mean (default 1; 0: all the same)"),
+    ASK_OPT(S, 0, "mix", STR, file, "FILE",
+            "several kinds of job: name,per_month,gpus,hours[,spread]"),
+    ASK_OPT(S, 0, "turnaround", STR, turnaround, "TIME", "from submitting to the end, as 48h"),
+    { 0, "percentile", OPT_STR, offsetof(struct S, percentile), "P", "50|90|95|99", 0, 0,
+      "of jobs that must keep it (default 95)" },
+    ASK_NUM(S, "nodes", nodes, 1, QUEUE_NODES_MAX, "instead: what a cluster of N nodes does"),
+    ASK_OPT(S, 'g', "gpu", STR, ask.gpu, "GPU", "kind of GPU (default h100)"),
+    ASK_OPT(S, 0, "fifo", FLAG, fifo, NULL, "no backfill: nobody overtakes"),
+    ASK_NUM(S, "seed", seed, 1, INT64_C(1) << 40, "of the random jobs (default 1)"),
+    ASK_JSON(S),
+    { 0 },
+};
+#undef S
+static const struct cmd_example queue_examples[] = {
+    { "stoker plan queue --jobs 200 --gpus 8 --hours 24h --turnaround 72h",
+      "nodes for 200 jobs a month" },
+    { "stoker plan queue --jobs 200 --model llama-3.1-8b --tokens 2B --batch 64 --turnaround 24h",
+      "jobs that fine-tune a model" },
+    { "stoker plan queue --mix jobs.csv --turnaround 96h --percentile 90", "several kinds of job" },
+    { "stoker plan queue --jobs 200 --gpus 8 --hours 24h --nodes 9", "what nine nodes do" },
+    { 0 },
+};
+const struct cmd cmd_plan_queue = {
+    .name = "queue",
+    .summary = "size a cluster for jobs a month and a turnaround",
+    .operands = "",
+    .opts = queue_opts,
+    .opts_size = sizeof(struct queue_opts),
+    .about =
+        "Simulates two years of jobs that come at random and run for random times, on nodes of 8 "
+        "GPUs, first come, first served with backfill, and finds the fewest nodes on which the "
+        "percentile of turnarounds holds. Nothing is assumed about how many jobs run at a time. "
+        "Five seeds give the range; one seed always gives the same answer.",
+    .examples = queue_examples,
+    .run = run_queue,
+};

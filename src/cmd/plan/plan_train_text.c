@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+/* stoker plan train: the answer as text. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "cmd/plan/plan_request_int.h"
+#include "cmd/plan/plan_train_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { DIFFERENCES = 4, PARTS_SHOWN = 8 };
+
+void train_figures(const struct train_job *j, const struct train_case *k,
+                   const struct plan_config *c, struct train_figures *out)
+{
+    struct train_figures f = { 0 };
+    double hours;
+
+    plan_time_of(&j->model, &j->counts, &k->cluster, c, &k->consts, &f.time);
+    plan_memory_of(&j->model, &j->counts, c, &k->consts.memory, &f.memory);
+    f.fits = f.memory.total <= k->space.limit;
+    f.dollars_btok = k->price * (double)k->cluster.gpus * 1e9 / f.time.tokens_s / 3600;
+    hours = j->tokens / f.time.tokens_s / 3600;
+    f.days = hours / 24;
+    f.dollars = hours * (double)k->cluster.gpus * k->price;
+    f.misses_days = j->days > 0 && f.days > j->days;
+    f.misses_budget = j->budget > 0 && f.dollars > j->budget;
+    *out = f;
+}
+
+/* ---- front ---- */
+static bool beats(const struct train_point *a, const struct train_point *b)
+{
+    if (a->token_s > b->token_s || a->headroom < b->headroom || a->dollars > b->dollars)
+        return false;
+    return a->token_s < b->token_s || a->headroom > b->headroom || a->dollars < b->dollars;
+}
+
+static int by_time(const void *pa, const void *pb)
+{
+    const struct train_point *a = pa, *b = pb;
+
+    return a->token_s < b->token_s ? -1 : a->token_s > b->token_s;
+}
+
+size_t train_front(const struct train_job *j, struct train_point *out, size_t max)
+{
+    size_t n = 0, kept = 0;
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct train_case *k = &j->cases[i];
+        double tokens = (double)j->batch * (double)j->base.seq;
+
+        for (size_t p = 0; p < k->found.front_count && n < max; p++, n++) {
+            const struct plan_pick *pick = &k->found.front[p];
+
+            out[n] = (struct train_point){ .place = i, .pick = pick };
+            out[n].token_s = pick->step_s / tokens;
+            out[n].headroom = (double)k->cluster.gpu.mem_bytes - (double)pick->memory;
+            out[n].dollars = out[n].token_s / 3600 * (double)k->cluster.gpus * k->price;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool beaten = false;
+
+        for (size_t p = 0; p < n && !beaten; p++)
+            beaten = beats(&out[p], &out[i]);
+        if (!beaten)
+            out[kept++] = out[i]; /* only moves to the front: those behind are as they were */
+    }
+    qsort(out, kept, sizeof(*out), by_time);
+    return kept;
+}
+
+/* ---- pieces ---- */
+static void config_cell(struct table *t, enum table_colour colour, const struct plan_config *c)
+{
+    struct buf text = { 0 };
+
+    plan_config_text(c, &text);
+    table_cell(t, colour, "%s", buf_str(&text));
+    buf_release(&text);
+}
+
+static void add_dollars(struct buf *out, double v)
+{
+    if (!(v > 0))
+        buf_addc(out, '-');
+    else if (v < 1e4)
+        buf_addf(out, "$%.0f", v);
+    else if (v < 1e6)
+        buf_addf(out, "$%.0fk", v / 1e3);
+    else
+        buf_addf(out, "$%.2fM", v / 1e6);
+}
+
+static void dollars_cell(struct table *t, double v, bool misses)
+{
+    struct buf text = { 0 };
+
+    add_dollars(&text, v);
+    table_cell(t, misses ? COLOUR_RED : COLOUR_NONE, "%s%s", buf_str(&text), misses ? "!" : "");
+    buf_release(&text);
+}
+
+static const char *part_name(int i)
+{
+    return plan_part_names[i];
+}
+
+struct difference {
+    int part;
+    double s;
+};
+
+static int by_size(const void *pa, const void *pb)
+{
+    const struct difference *a = pa, *b = pb;
+    double x = fabs(a->s), y = fabs(b->s);
+
+    return x > y ? -1 : x < y ? 1 : a->part - b->part;
+}
+
+void train_differences(const struct plan_time *a, const struct plan_time *b, struct buf *out)
+{
+    struct difference d[PLAN_PARTS];
+    int shown = 0;
+
+    for (int i = 0; i < PLAN_PARTS; i++)
+        d[i] = (struct difference){ i, b->part[i] - a->part[i] };
+    qsort(d, PLAN_PARTS, sizeof(d[0]), by_size);
+    for (int i = 0; i < PLAN_PARTS && shown < DIFFERENCES; i++) {
+        if (fabs(d[i].s) < 0.0005)
+            break;
+        buf_addf(out, "%s%s %+.3f s", shown ? ", " : "", part_name(d[i].part), d[i].s);
+        shown++;
+    }
+    if (!shown)
+        buf_adds(out, "no part differs by a millisecond");
+}
+
+static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct train_case *k = &j->cases[j->chosen];
+    struct buf text = { 0 };
+
+    plan_digits(&text, j->counts.total);
+    term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", j->model.name);
+    buf_addf(&ctx->out, ": %s parameters", buf_str(&text));
+    if (j->model.experts) {
+        buf_reset(&text);
+        plan_digits(&text, j->counts.active);
+        buf_addf(&ctx->out, " (%s active)", buf_str(&text));
+    }
+    buf_addf(&ctx->out, ", %lld layers of %lld\n", (long long)j->model.layers,
+             (long long)j->model.hidden);
+    buf_addf(&ctx->out,
+             "%lld x %s, %lld in a node, %.0f Gb/s of network a node; batch %lld of "
+             "%lld tokens%s; %s kernels\n",
+             (long long)k->cluster.gpus, k->cluster.gpu.name, (long long)k->cluster.node_gpus,
+             k->cluster.net_bytes_s * 8e-9, (long long)j->batch, (long long)j->base.seq,
+             j->batch_usual ? " (usual of this size; --batch sets it)" : "",
+             k->space.base.profile.fused ? "fused" : "eager");
+    buf_release(&text);
+}
+
+/* What to do, first. */
+static void print_sentence(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_config *c = &plan_choice(&k->found)->config;
+    struct buf text = { 0 }, line = { 0 };
+    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
+    struct train_figures f;
+
+    train_figures(j, k, c, &f);
+    plan_config_text(c, &text);
+    buf_addf(&line, "Run %s on %lld x %s: %s a step, %.1f of %.1f GiB", buf_str(&text),
+             (long long)k->cluster.gpus, k->cluster.gpu.name, ask_time(f.time.step_s, a),
+             (double)f.memory.total / GIB, (double)k->cluster.gpu.mem_bytes / GIB);
+    if (j->tokens > 0)
+        buf_addf(&line, ", %.3g days for %s tokens", f.days, ask_short(j->tokens, a));
+    if (j->tokens > 0 && f.dollars > 0)
+        buf_addf(&line, " and %s", ask_usd(f.dollars, b));
+    buf_addc(&line, '.');
+    if (f.misses_days && j->gpus_in_time)
+        buf_addf(&line, " That misses %.3g day%s: %lld GPUs would do.", j->days,
+                 j->days > 1 ? "s" : "", (long long)j->gpus_in_time);
+    else if (f.misses_days)
+        buf_addf(&line,
+                 " That misses %.3g day%s, and so does every larger number of GPUs at this "
+                 "batch.",
+                 j->days, j->days > 1 ? "s" : "");
+    term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
+    buf_addc(&ctx->out, '\n');
+    buf_release(&text);
+    buf_release(&line);
+}
+
+/* Does any of the best have a pipeline? */
+static bool pipelines(const struct plan_found *f)
+{
+    for (size_t i = 0; i < f->top_count; i++)
+        if (f->top[i].config.pp > 1)
+            return true;
+    return false;
+}
+
+static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_found *f = &k->found;
+    struct buf tried = { 0 }, fit = { 0 }, rules = { 0 };
+
+    plan_digits(&tried, f->tried);
+    plan_digits(&fit, f->fit);
+    buf_addf(&ctx->out, "%s configurations, %s fit in %.1f GiB (%.0f %% kept free).\n",
+             buf_str(&tried), buf_str(&fit), (double)k->space.limit / GIB, j->free_percent);
+    for (int i = 1; i < PLAN_RULES; i++) {
+        struct buf n = { 0 };
+
+        if (!f->excluded[i])
+            continue;
+        plan_digits(&n, f->excluded[i]);
+        buf_addf(&rules, "%s%s %s", rules.len ? ", " : "", plan_rule_names[i], buf_str(&n));
+        buf_release(&n);
+    }
+    if (f->excluded[PLAN_RULE_PP_EVEN] && !pipelines(f))
+        buf_addf(&rules, " (--split cost lets stages of %lld layers be uneven)",
+                 (long long)j->model.layers);
+    if (rules.len && j->rules) {
+        buf_reset(&tried);
+        buf_addf(&tried, "Refused, by rule: %s.", buf_str(&rules));
+        term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&tried));
+    }
+    buf_addc(&ctx->out, '\n');
+    buf_release(&tried);
+    buf_release(&fit);
+    buf_release(&rules);
+}
+
+/* ---- tables ---- */
+
+/* Rows of the ranking: the best of every cut (or all), and in front of them the choice where it
+ * is none of them. */
+static const struct plan_pick *front_row(const struct train_job *j)
+{
+    const struct plan_found *f = &j->cases[j->chosen].found;
+    const struct plan_pick *choice = plan_choice(f);
+
+    for (size_t i = 0; i < f->top_count; i++)
+        if (plan_pick_cmp(&f->top[i], choice) == 0)
+            return NULL;
+    return choice;
+}
+
+static size_t ranked(const struct train_job *j)
+{
+    return j->cases[j->chosen].found.top_count + (front_row(j) != NULL);
+}
+
+static const struct plan_pick *ranked_at(const struct train_job *j, size_t row)
+{
+    const struct plan_pick *first = front_row(j);
+
+    return first && row == 0 ? first : &j->cases[j->chosen].found.top[row - (first != NULL)];
+}
+
+static bool rank_cell(struct table *t, const struct train_job *j, size_t row)
+{
+    bool mine = plan_pick_cmp(ranked_at(j, row), plan_choice(&j->cases[j->chosen].found)) == 0;
+    bool first = front_row(j) != NULL;
+
+    if (first && row == 0)
+        table_cell(t, COLOUR_GREEN, "*");
+    else
+        table_cell(t, mine ? COLOUR_GREEN : COLOUR_NONE, "%s%zu", mine ? "*" : "", row + 1 - first);
+    return mine;
+}
+
+static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct train_case *k = &j->cases[j->chosen];
+    struct table *t = table_new();
+
+    table_col(t, "", TABLE_RIGHT);
+    table_col(t, "configuration", TABLE_LEFT | TABLE_WHOLE);
+    table_col(t, "step s", TABLE_RIGHT);
+    table_col(t, "tokens/s", TABLE_RIGHT);
+    table_col(t, "MFU", TABLE_RIGHT);
+    table_col(t, "GiB", TABLE_RIGHT);
+    if (j->tokens > 0)
+        table_col(t, "days", TABLE_RIGHT);
+    table_col(t, j->tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
+    for (size_t i = 0; i < ranked(j); i++) {
+        const struct plan_config *c = &ranked_at(j, i)->config;
+        struct train_figures f;
+
+        train_figures(j, k, c, &f);
+        table_row(t);
+        config_cell(t, rank_cell(t, j, i) ? COLOUR_BOLD : COLOUR_NONE, c);
+        table_cell(t, COLOUR_NONE, "%.3f", f.time.step_s);
+        table_cell(t, COLOUR_NONE, "%.0f", f.time.tokens_s);
+        table_cell(t, COLOUR_NONE, "%.1f%%", 100 * f.time.mfu);
+        table_cell(t, COLOUR_NONE, "%.1f", (double)f.memory.total / GIB);
+        if (j->tokens > 0)
+            table_cell(t, f.misses_days ? COLOUR_RED : COLOUR_NONE, "%.1f%s", f.days,
+                       f.misses_days ? "!" : "");
+        dollars_cell(t, j->tokens > 0 ? f.dollars : f.dollars_btok, f.misses_budget);
+    }
+    table_print(t, &ctx->out_term, 0, &ctx->out);
+    table_free(t);
+    if (j->days > 0 || j->budget > 0)
+        buf_adds(&ctx->out, "! misses the deadline or the budget.\n");
+}
+
+/* The largest parts have a column each, what is left is their rest: ten columns in all. */
+static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct train_case *k = &j->cases[j->chosen];
+    struct difference most[PLAN_PARTS];
+    bool used[PLAN_PARTS] = { false }, rest = false;
+    struct table *t = table_new();
+    struct train_figures f;
+
+    for (int p = 0; p < PLAN_PARTS; p++)
+        most[p] = (struct difference){ .part = p };
+    for (size_t i = 0; i < ranked(j); i++) {
+        train_figures(j, k, &ranked_at(j, i)->config, &f);
+        for (int p = 0; p < PLAN_PARTS; p++)
+            most[p].s = fmax(most[p].s, f.time.part[p]);
+    }
+    qsort(most, PLAN_PARTS, sizeof(most[0]), by_size);
+    for (int i = 0; i < PLAN_PARTS && most[i].s >= 0.0005; i++) {
+        used[most[i].part] = i < PARTS_SHOWN;
+        rest = rest || i >= PARTS_SHOWN;
+    }
+    table_col(t, "ms", TABLE_RIGHT);
+    for (int p = 0; p < PLAN_PARTS; p++)
+        if (used[p])
+            table_col(t, part_name(p), TABLE_RIGHT);
+    if (rest)
+        table_col(t, "rest", TABLE_RIGHT);
+    for (size_t i = 0; i < ranked(j); i++) {
+        double left = 0;
+
+        train_figures(j, k, &ranked_at(j, i)->config, &f);
+        table_row(t);
+        rank_cell(t, j, i);
+        for (int p = 0; p < PLAN_PARTS; p++) {
+            if (used[p])
+                table_cell(t, COLOUR_NONE, "%.0f", 1e3 * f.time.part[p]);
+            else
+                left += f.time.part[p];
+        }
+        if (rest)
+            table_cell(t, COLOUR_NONE, "%.0f", 1e3 * left);
+    }
+    buf_addc(&ctx->out, '\n');
+    table_print(t, &ctx->out_term, 0, &ctx->out);
+    table_free(t);
+}
+
+static void print_clusters(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    struct table *t = table_new();
+
+    table_col(t, "cluster", TABLE_LEFT);
+    table_col(t, "choice", TABLE_LEFT | TABLE_WHOLE);
+    table_col(t, "tokens/s", TABLE_RIGHT);
+    table_col(t, "MFU", TABLE_RIGHT);
+    table_col(t, "days", TABLE_RIGHT);
+    table_col(t, j->tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
+    for (size_t i = 0; i < j->count; i++) {
+        const struct train_case *k = &j->cases[i];
+        const struct plan_pick *p = plan_choice(&k->found);
+        enum table_colour colour = i == j->chosen ? COLOUR_BOLD : COLOUR_NONE;
+        struct train_figures f;
+
+        table_row(t);
+        table_cell(t, colour, "%s%lld x %s", i == j->chosen ? "* " : "", (long long)k->cluster.gpus,
+                   k->cluster.gpu.alias);
+        if (!p) {
+            table_cell(t, COLOUR_RED, "nothing fits");
+            continue;
+        }
+        train_figures(j, k, &p->config, &f);
+        config_cell(t, colour, &p->config);
+        table_cell(t, COLOUR_NONE, "%.0f", f.time.tokens_s);
+        table_cell(t, COLOUR_NONE, "%.1f%%", 100 * f.time.mfu);
+        table_cell(t, f.misses_days ? COLOUR_RED : COLOUR_NONE, f.days > 0 ? "%.1f%s" : "-", f.days,
+                   f.misses_days ? "!" : "");
+        dollars_cell(t, j->tokens > 0 ? f.dollars : f.dollars_btok, f.misses_budget);
+    }
+    table_print(t, &ctx->out_term, 0, &ctx->out);
+    buf_addc(&ctx->out, '\n');
+    table_free(t);
+}
+
+static void print_front(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    struct train_point *points = xcalloc(CASES_MAX * (size_t)PLAN_FRONT_MAX, sizeof(*points));
+    size_t n = train_front(j, points, CASES_MAX * (size_t)PLAN_FRONT_MAX), step;
+    struct table *t = table_new();
+
+    table_col(t, "nothing beats in all of", TABLE_LEFT | TABLE_WHOLE);
+    table_col(t, "tokens/s", TABLE_RIGHT);
+    table_col(t, "free GiB", TABLE_RIGHT);
+    table_col(t, "$/Gtok", TABLE_RIGHT);
+    step = n > FRONT_SHOWN ? (n + FRONT_SHOWN - 2) / (FRONT_SHOWN - 1) : 1;
+    for (size_t i = 0; i < n; i += step) {
+        const struct train_point *p = &points[i];
+        const struct plan_cluster *cl = &j->cases[p->place].cluster;
+        struct buf text = { 0 };
+
+        plan_config_text(&p->pick->config, &text);
+        table_row(t);
+        if (j->count > 1)
+            table_cell(t, COLOUR_NONE, "%lld x %s: %s", (long long)cl->gpus, cl->gpu.alias,
+                       buf_str(&text));
+        else
+            table_cell(t, COLOUR_NONE, "%s", buf_str(&text));
+        table_cell(t, COLOUR_NONE, "%.0f", 1 / p->token_s);
+        table_cell(t, COLOUR_NONE, "%.1f", p->headroom / GIB);
+        dollars_cell(t, p->dollars * 1e9, false);
+        buf_release(&text);
+    }
+    buf_addc(&ctx->out, '\n');
+    table_print(t, &ctx->out_term, 0, &ctx->out);
+    if (step > 1)
+        buf_addf(&ctx->out, "(%zu in all; --json has every one)\n", n);
+    table_free(t);
+    free(points);
+}
+
+/* ---- why ---- */
+static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_pick *choice = plan_choice(&k->found);
+    const struct plan_pick *second = plan_runner_up(&k->found, &choice->config);
+    struct buf text = { 0 }, line = { 0 };
+    struct train_figures a, b;
+
+    plan_config_text(&choice->config, &text);
+    buf_addf(&line, "The choice (*) is %s: ", buf_str(&text));
+    if (plan_pick_cmp(choice, &k->found.front[0]) == 0)
+        buf_adds(&line, "the fastest, and nothing as fast is plainer.");
+    else
+        buf_addf(&line,
+                 "%.2f %% behind the fastest, which the model cannot tell apart, and plainer; it "
+                 "takes %.1f GiB %s.",
+                 100 * (choice->step_s / k->found.front[0].step_s - 1),
+                 fabs((double)k->found.front[0].memory - (double)choice->memory) / GIB,
+                 choice->memory > k->found.front[0].memory ? "more" : "less");
+    if (plan_megatron_queues(&choice->config, &k->cluster.gpu))
+        buf_adds(&line,
+                 " Megatron-LM advises against tensor and context parallelism with its FSDP "
+                 "(ZeRO 2, 3) on GPUs before Blackwell; no plain plan without it is as fast.");
+    buf_addc(&ctx->out, '\n');
+    term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
+    if (second) {
+        double d = second->step_s / choice->step_s - 1;
+
+        train_figures(j, k, &choice->config, &a);
+        train_figures(j, k, &second->config, &b);
+        buf_reset(&text);
+        buf_reset(&line);
+        plan_config_text(&second->config, &text);
+        buf_addf(&line, "The runner-up, %s, takes %.2f %% %s and %.1f GiB %s: ", buf_str(&text),
+                 100 * fabs(d), d < 0 ? "less time" : "more time",
+                 fabs((double)second->memory - (double)choice->memory) / GIB,
+                 second->memory < choice->memory ? "less" : "more");
+        train_differences(&a.time, &b.time, &line);
+        buf_addc(&line, '.');
+        term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
+    }
+    buf_release(&text);
+    buf_release(&line);
+}
+
+/* The same to a reader; another batch has another number of micro-batches. */
+static bool same_text(const struct plan_config *a, const struct plan_config *b)
+{
+    struct plan_config like = *a;
+    struct buf x = { 0 }, y = { 0 };
+    bool same;
+
+    like.grad_acc = b->grad_acc;
+    plan_config_text(&like, &x);
+    plan_config_text(b, &y);
+    same = str_eq(buf_str(&x), buf_str(&y));
+    buf_release(&x);
+    buf_release(&y);
+    return same;
+}
+
+static void print_varies(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct plan_config *choice = &plan_choice(&j->cases[j->chosen].found)->config;
+    struct table *t = table_new();
+
+    table_col(t, "with", TABLE_LEFT);
+    table_col(t, "the choice would be", TABLE_LEFT | TABLE_WHOLE);
+    table_col(t, "step s", TABLE_RIGHT);
+    table_col(t, "today's", TABLE_RIGHT);
+    for (int i = 0; i < PLAN_VARIES; i++) {
+        const struct plan_vary *v = &j->varies[i];
+
+        table_row(t);
+        table_cell(t, COLOUR_NONE, "%s", v->name);
+        if (!v->any) {
+            table_cell(t, COLOUR_RED, "nothing fits");
+            continue;
+        }
+        if (same_text(&v->best.config, choice))
+            table_cell(t, COLOUR_DIM, "the same");
+        else
+            config_cell(t, COLOUR_NONE, &v->best.config);
+        table_cell(t, COLOUR_NONE, "%.3f", v->best.step_s);
+        if (!v->same_valid)
+            table_cell(t, COLOUR_NONE, "cannot be");
+        else if (!v->same_fits)
+            table_cell(t, COLOUR_RED, "does not fit");
+        else
+            table_cell(t, COLOUR_NONE, "%.3f", v->same.step_s);
+    }
+    buf_addc(&ctx->out, '\n');
+    table_print(t, &ctx->out_term, 0, &ctx->out);
+    table_free(t);
+}
+
+static void print_notes(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct train_case *k = &j->cases[j->chosen];
+    struct buf line = { 0 };
+    struct train_figures f;
+
+    train_figures(j, k, &plan_choice(&k->found)->config, &f);
+    buf_addf(&line,
+             "Error band: of published runs that the fit had not seen, eight in ten took between "
+             "%.0f %% less and %.0f %% more than predicted%s. So the choice's step is %.2f to "
+             "%.2f s",
+             100 * (1 - j->band_low), 100 * (j->band_high - 1),
+             j->band_stand_in ? " (none of this hardware and kind of model is among them)" : "",
+             f.time.step_s * j->band_low, f.time.step_s * j->band_high);
+    if (j->tokens > 0)
+        buf_addf(&line, ", the training %.1f to %.1f days without interruptions",
+                 f.days * j->band_low, f.days * j->band_high);
+    buf_addf(&line, ". MFU counts attention over all pairs (%s).", plan_flops_names[f.time.flops]);
+    buf_addc(&ctx->out, '\n');
+    term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
+    if (k->price > 0)
+        buf_addf(&ctx->out, "A GPU-hour counts $%.2f.\n", k->price);
+    else
+        buf_addf(&ctx->out, "No price of %s is known: --price gives one.\n", k->cluster.gpu.name);
+    if (*k->cluster.gpu.note)
+        buf_addf(&ctx->out, "%s: %s.\n", k->cluster.gpu.name, k->cluster.gpu.note);
+    else if (*k->consts.note)
+        buf_addf(&ctx->out, "%s: %s.\n", k->cluster.gpu.name, k->consts.note);
+    ask_fp32(ctx, &k->cluster.gpu, plan_choice(&k->found)->config.precision);
+    buf_release(&line);
+}
+
+void train_print(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    print_sentence(ctx, j);
+    print_head(ctx, j);
+    train_spec_print(ctx, j);
+    if (j->count > 1)
+        print_clusters(ctx, j);
+    print_space(ctx, j);
+    print_ranking(ctx, j);
+    print_parts(ctx, j);
+    print_why(ctx, j);
+    print_front(ctx, j);
+    if (j->vary)
+        print_varies(ctx, j);
+    print_notes(ctx, j);
+}
