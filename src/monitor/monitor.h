@@ -18,7 +18,7 @@
 #ifndef MONITOR_MONITOR_H
 #define MONITOR_MONITOR_H
 #include "base/args.h"
-#include "base/table.h"
+#include "base/text/table.h"
 #include "bottleneck/bottleneck.h"
 #include "os/net/web.h"
 #include "spec/spec.h"

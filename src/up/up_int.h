@@ -8,6 +8,7 @@
 #include "http/http.h"
 #include "os/file.h"
 #include "os/net/listen_fds.h"
+#include "up/up.h"
 
 #include <sys/types.h>
 
