@@ -154,7 +154,7 @@ enum rc http_server_new(const struct http_opts *o, struct http_server **out,
 /* "127.0.0.1", "::1", "0.0.0.0", "unix:/path"; port 0 takes a free one, written to *out_port. */
 enum rc http_listen(struct http_server *s, const char *address, int port, int *out_port,
                     struct err *err) MUST_USE;
-/* A socket that listens already (os/net/listen_fds.h); it is the server's from here on.  Others hold
+/* A socket that listens already (os/net/listen_fds.h); the server's from here on.  Others hold
  * it too and keep its queue: who waits there when the server drains is left to the next one. */
 enum rc http_listen_fd(struct http_server *s, int fd, int *out_port, struct err *err) MUST_USE;
 /* Such a socket for http_listen_fd(), here or in another process. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* http_int: what the files of http/ share.
  *
- *     parse.c   bytes to a request; pure, knows no socket
+ *     http_parse.c   bytes to a request; pure, knows no socket
  *     route.c   which route, is the token right, bodies of our own errors
- *     reply.c   exchanges: made, answered from any thread, thrown away
- *     stream.c  replies without an end
+ *     http_reply.c   exchanges: made, answered from any thread, thrown away
+ *     http_stream.c  replies without an end
  *     inlet.c   bodies that are read while they come
  *     conn.c    one connection: reading, waiting, writing, closing
  *     timer.c   deadlines: one sorted list a kind
@@ -62,7 +62,7 @@ enum {
     HTTP_PREFIX_BYTES = 256            /* of a reply's head that is made last: status, date, … */
 };
 
-/* ---- parse.c */
+/* ---- http_parse.c */
 enum http_step {
     HTTP_MORE,      /* all bytes are taken, the request is not whole */
     HTTP_HEAD_DONE, /* once for each request, when its fields are known */
@@ -140,7 +140,7 @@ void timer_stop(struct timer *m);
 int64_t timers_next(const struct timers *t);                /* INT64_MAX: none */
 struct timer *timers_due(struct timers *t, int64_t now_ns); /* one, stopped; NULL: none */
 
-/* ---- reply.c */
+/* ---- http_reply.c */
 struct hub { /* what exchanges and the server share */
     pthread_mutex_t lock;
     pthread_cond_t called; /* a callback or a send returned */
@@ -192,7 +192,7 @@ struct http_exchange {
     bool foremost; /* all replies before it on its connection have left */
     bool quiet;    /* a handler has it: its own reply will wake the loop or leave */
     struct http_exchange *follower; /* behind it there; NULL: none */
-    /* a stream's, under the hub's lock too; see stream.c */
+    /* a stream's, under the hub's lock too; see http_stream.c */
     bool stream; /* written before the loop knows of the reply: the loop may read it then */
     bool ended, flooded, queued;
     unsigned holds;                    /* whoever knows it: the last one frees it */
@@ -230,7 +230,7 @@ void hub_wake(struct hub *h); /* the lock is held */
 void exchange_prefix(struct http_exchange *x);
 size_t exchange_bytes(const struct http_exchange *x); /* of head and body to be sent */
 
-/* ---- stream.c: the loop's side */
+/* ---- http_stream.c: the loop's side */
 /* The connection lets go of it. */
 void stream_leave(struct http_exchange *x);
 void stream_drop(struct http_exchange *x); /* one of its holds */

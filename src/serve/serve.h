@@ -2,9 +2,9 @@
 /* serve: the model server: HTTP routes, models, queues and metrics wired together. */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
+#include "engine/engine.h"
 #include "http/http.h"
-#include "serve/models.h"
-#include "serve/sched.h"
+#include "model/model.h"
 
 enum {
     SERVE_LISTEN_MAX = 8,
@@ -18,10 +18,56 @@ enum {
     SERVE_FLOAT_TEXT_BYTES = 13,        /* of a number in a reply, as it is foreseen */
     SERVE_TOKEN_BYTES = 160,            /* of a token in a list of them, its text aside */
     SERVE_TIMEOUT_MAX_DEFAULT_MS = 600000,
-    SERVE_PARKED_MAX = 4096 /* calls that wait for a model to load */
+    SERVE_PARKED_MAX = 4096,            /* calls that wait for a model to load */
+    STORE_EXPIRY_S_DEFAULT = 30 * 86400 /* seconds that a file is kept */
 };
 
 #define SERVE_CALLS_BYTES_DEFAULT ((size_t)4 << 30)
+#define STORE_BYTES_DEFAULT       (UINT64_C(20) << 30) /* of files and batches */
+
+enum {
+    MODELS_MAX = 256,        /* names */
+    MODELS_ALIASES_MAX = 16, /* of one model */
+    POOLS_MAX = 64,
+    MODELS_REPLICAS_MAX = 16, /* devices of one model */
+    MODELS_NAME_MAX = 128,    /* bytes of a name, an alias or a pool's name, and its NUL */
+    MODELS_DIGEST_MAX = 17    /* bytes of a digest as text and its NUL */
+};
+
+enum ask_choice { ASK_DEFAULT, ASK_YES, ASK_NO };
+enum models_priority { MODELS_LOW, MODELS_MEDIUM, MODELS_HIGH };
+
+struct pool_opts {
+    const char *name; /* "default" is always there */
+    uint64_t bytes;   /* 0: all the memory of the machine */
+    enum models_priority priority;
+};
+
+struct model_opts { /* strings are copied */
+    const char *name, *dir;
+    const char *aliases[MODELS_ALIASES_MAX];
+    size_t alias_count;
+    const char *device;        /* "cpu", or several: "cuda:0,cuda:1"; NULL: the best here */
+    enum eng_dtype dtype;      /* ENG_AUTO: from settings */
+    const char *fallback;      /* device when that one fails; "none"; NULL: from settings */
+    bool fallback_at_start;    /* load it at once; else when it is needed first */
+    bool invariant;            /* eng_opts.invariant */
+    enum ask_choice normalize; /* ASK_DEFAULT: as each API does; a request may say otherwise */
+    const char *pooling;       /* "mean", "cls", "last" …; NULL: the model's own */
+    const char *pool;          /* NULL: "default" */
+    const char *kind;          /* that it must be: "embedding", "reranker" …; NULL: any */
+    enum models_priority priority;
+    size_t batch_texts;    /* 0: as many as batch_tokens hold */
+    size_t batch_tokens;   /* 0: from settings */
+    size_t max_tokens;     /* 0: the model's own */
+    uint64_t memory_bytes; /* 0: counted */
+    int threads;
+    bool pinned;    /* never leaves a full pool */
+    bool on_demand; /* at the first request, not before */
+    bool may_wait;  /* of low priority: away, not failed, where there is no room for it now */
+    const struct model_prompt *prompts; /* added to the model's own, winning over them */
+    size_t prompt_count;
+};
 
 struct serve_opts {
     const char *listen; /* address; NULL: 127.0.0.1 */
@@ -54,8 +100,8 @@ struct serve_opts {
     const char *access_log;   /* file, "-" for stdout; NULL: none */
     int front_threads;        /* 0: by the machine */
     const char *batch_dir;    /* folder of files and batches; NULL: there are none */
-    uint64_t batch_bytes_max; /* of it; 0: store.h's default */
-    int64_t batch_expiry_s;   /* of files that name none; 0: store.h's default */
+    uint64_t batch_bytes_max; /* of it; 0: store_int.h's default */
+    int64_t batch_expiry_s;   /* of files that name none; 0: store_int.h's default */
     /* Who run plug-ins' devices; theirs is the longer life.  NULL: those run in this process,
      * which is then lost with a device that hangs: for tests. */
     struct workers *workers;
@@ -64,12 +110,27 @@ struct serve_opts {
 /* Every limit that is 0 as it will be. */
 void serve_defaults(struct serve_opts *o);
 
+/* What a model would run with and where that comes from; nothing is loaded.  Texts are in the
+ * arena or static.  `w`: as models_opts.workers. */
+enum models_source { MODELS_OPERATOR, MODELS_TABLE, MODELS_FILES, MODELS_MACHINE };
+struct models_setting {
+    const char *name, *value, *reason;
+    enum models_source source;
+};
+enum { MODELS_SETTINGS_MAX = 16 };
+enum rc models_explain(struct workers *w, const struct model_opts *o, struct arena *a,
+                       struct models_setting out[MODELS_SETTINGS_MAX], size_t *out_count,
+                       struct err *err) MUST_USE;
+
+/* How near vectors in this type are to those in f32, which are the reference's. */
+const char *settings_exactness(enum eng_dtype dtype, bool gpu, bool scores);
+
 struct serve;
 /* Listens, starts to load the models and answers from then on (503 until ready). */
 enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *err) MUST_USE;
 int serve_port(const struct serve *s, size_t i); /* the one taken for ports[i], or sockets[i]'s */
 bool serve_ready(const struct serve *s);
-bool serve_describe(const struct serve *s, const char *model, struct buf *out); /* models.h */
+bool serve_describe(const struct serve *s, const char *model, struct buf *out); /* models_int.h */
 /* RC_OK while every model asked for at start is ready or on its way; else why one is not. */
 enum rc serve_check(struct serve *s, struct err *err) MUST_USE;
 /* A changed list of models: loads, swaps and unloads what differs. */

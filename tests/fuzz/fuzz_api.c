@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/mem.h"
-#include "serve/api.h"
+#include "serve/api/routes_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * batch.  The first line of the input is the Content-Type. */
 #include "fuzz.h"
 
-#include "serve/multipart.h"
-#include "serve/offline.h"
+#include "serve/bulk/multipart_int.h"
+#include "serve/bulk/offline_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define TESTS_API_BOX_H
 #include "base/mem.h"
 #include "base/text/json.h"
-#include "serve/api_int.h"
+#include "serve/api/bodies_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static inline char *box_quotes(const char *s)
     return out;
 }
 
-/* As front.c does it. */
+/* As frontend.c does it. */
 static inline bool box_parse(struct box *b, const char *path, const char *body, size_t len,
                              const struct http_field *fields, size_t field_count)
 {

@@ -12,8 +12,8 @@
 #include "model_box.h"
 #include "os/clock.h"
 #include "os/file.h"
-#include "serve/models.h"
-#include "serve/sched.h"
+#include "serve/models/models_int.h"
+#include "serve/sched/sched_int.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
-#include "serve/sched.h"
+#include "serve/sched/sched_int.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* test_multipart: forms with files, whole and cut anywhere; lines of a batch. */
 #include "base/str.h"
-#include "serve/multipart.h"
-#include "serve/offline.h"
+#include "serve/bulk/multipart_int.h"
+#include "serve/bulk/offline_int.h"
 #include "test.h"
 
 #include <string.h>

@@ -3,10 +3,10 @@
  * reference in it leads somewhere.  The page is small and asks nobody outside. */
 #include "base/str.h"
 #include "base/text/json.h"
-#include "serve/admin.h"
-#include "serve/bulk.h"
-#include "serve/loads.h"
-#include "serve/page.h"
+#include "serve/admin/admin_int.h"
+#include "serve/admin/loads_int.h"
+#include "serve/admin/page_int.h"
+#include "serve/bulk/bulk_int.h"
 #include "test.h"
 
 #include <stdio.h>

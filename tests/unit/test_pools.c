@@ -3,7 +3,7 @@
  * which row of data/serve.csv a device and a model get. */
 #include "models_fixture.h"
 
-#include "serve/models_int.h"
+#include "serve/models/manager_int.h"
 
 enum { MIB = 1 << 20 };
 

@@ -164,7 +164,7 @@ static void note_text(size_t batch, uint32_t first, size_t tokens)
 }
 
 /* Twice what the lane can run comes for a while, of lengths that suit one another better than
- * the few odd ones among them; each runs within the bound that sched_queue.c states. */
+ * the few odd ones among them; each runs within the bound that sched_waiting.c states. */
 static size_t worst_wait(bool odd_ones, size_t *out_bound_missed)
 {
     struct sched *s = begin((struct sched_opts){ 0 });

@@ -2,7 +2,7 @@
 /* What the scheduler makes of measured batches.  No clock and no thread: the test says what ran
  * when, and asks what would be let in. */
 #include "base/err.h"
-#include "serve/sched_int.h"
+#include "serve/sched/device_queue_int.h"
 #include "test.h"
 
 #include <string.h>

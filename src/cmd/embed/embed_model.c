@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "cmd/embed/embed_int.h"
 #include "os/file.h"
-#include "serve/models.h"
+#include "serve/serve.h"
 
 #include <assert.h>
 #include <fcntl.h>

@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "base/text/json.h"
 #include "base/text/units.h"
-#include "serve/store.h"
 
 enum { EXPLAIN_SOURCE_MAX = 512 };
 

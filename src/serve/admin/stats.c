@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/admin/stats_int.h"
+
+#include "base/mem.h"
+#include "http/http.h"
+#include "os/clock.h"
+#include "serve/serve_int.h"
+
+#include <stdio.h>
+
+static const char *const error_names[] = {
+    [ASK_E_JSON] = "json",         [ASK_E_EMPTY] = "empty",         [ASK_E_INVALID] = "invalid",
+    [ASK_E_TOO_LONG] = "too_long", [ASK_E_TOO_MANY] = "too_many",   [ASK_E_NO_MODEL] = "no_model",
+    [ASK_E_MODEL_KIND] = "kind",   [ASK_E_LOADING] = "loading",     [ASK_E_OVERLOADED] = "overload",
+    [ASK_E_DEADLINE] = "deadline", [ASK_E_TOKENIZER] = "tokenizer", [ASK_E_BACKEND] = "backend",
+    [ASK_E_NO_MEMORY] = "memory",  [ASK_E_STOPPING] = "stopping",   [ASK_E_TOO_LARGE] = "too_large",
+    [ASK_E_CHANGED] = "changed",
+};
+
+struct stats {
+    struct metrics_family *requests, *seconds, *errors, *items, *tokens, *truncated, *cached;
+    struct metrics_family *stages, *refused;
+    struct gauge *connections, *connections_max;
+    struct counter *dropped;
+    const struct http_server *http; /* NULL: not yet */
+};
+
+const char *stats_error_name(enum ask_error e)
+{
+    return error_names[e];
+}
+
+static struct metrics_family *times(struct metrics *m, const char *name, const char *help,
+                                    const char *labels)
+{
+    return metrics_family(m, METRICS_HISTOGRAM, name, help, labels, metrics_durations,
+                          metrics_durations_count);
+}
+
+static struct metrics_family *counts(struct metrics *m, const char *name, const char *help,
+                                     const char *labels)
+{
+    return metrics_family(m, METRICS_COUNTER, name, help, labels, NULL, 0);
+}
+
+static void collect_connections(void *arg)
+{
+    struct stats *s = arg;
+    uint64_t dropped;
+
+    if (!s->http)
+        return;
+    gauge_set(s->connections, (double)http_connections(s->http));
+    gauge_set(s->connections_max, (double)http_connections_max(s->http));
+    dropped = http_connections_dropped(s->http);
+    counter_add(s->dropped, dropped - counter_value(s->dropped));
+}
+
+void stats_watch_http(struct stats *s, struct metrics *m, const struct http_server *http)
+{
+    s->connections = metrics_gauge(metrics_family(m, METRICS_GAUGE, "stoker_http_connections",
+                                                  "Open connections.", NULL, NULL, 0));
+    s->connections_max =
+        metrics_gauge(metrics_family(m, METRICS_GAUGE, "stoker_http_connections_max",
+                                     "Connections that may be open.", NULL, NULL, 0));
+    s->dropped = metrics_counter(
+        counts(m, "stoker_http_connections_dropped_total",
+               "Connections at rest closed for new ones, as all were taken.", NULL));
+    s->http = http;
+    metrics_on_collect(m, collect_connections, s);
+}
+
+struct stats *stats_new(struct metrics *m)
+{
+    static const char *const refusals[] = { "400", "401", "403", "404", "405",
+                                            "408", "413", "421", "431" };
+    struct stats *s = xcalloc(1, sizeof(*s));
+
+    s->requests = counts(m, "stoker_requests_total", "Calls of the APIs answered, by status code.",
+                         "route,code");
+    s->refused =
+        counts(m, "stoker_http_refused_total",
+               "Requests refused before they became one: no token or the wrong one, a path or "
+               "a page that may not, slow, too large or no HTTP, by status code.",
+               "code");
+    s->seconds = times(m, "stoker_request_seconds", "Seconds from first byte to reply.", "route");
+    s->errors = counts(m, "stoker_errors_total", "Requests refused or failed, by kind.", "kind");
+    s->items = counts(m, "stoker_items_total", "Texts computed or found.", "model");
+    s->tokens = counts(m, "stoker_tokens_total", "Tokens of them.", "model");
+    s->truncated = counts(m, "stoker_truncated_total", "Texts that were cut.", "model");
+    s->cached = counts(m, "stoker_cached_total", "Texts found in the cache.", "model");
+    s->stages =
+        times(m, "stoker_stage_seconds",
+              "Seconds of a request in each stage; of parse and write, seconds of CPU time.",
+              "model,stage");
+    for (size_t i = 0; i < ARRAY_SIZE(error_names); i++)
+        (void)metrics_counter(s->errors, error_names[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+        (void)metrics_counter(s->refused, refusals[i]);
+    for (size_t i = 0; api_at(i); i++) {
+        (void)metrics_counter(s->requests, api_at(i)->path, "200");
+        (void)metrics_histogram(s->seconds, api_at(i)->path);
+    }
+    return s;
+}
+
+void stats_free(struct stats *s)
+{
+    free(s);
+}
+
+void stats_expect_model(struct stats *s, const char *model)
+{
+    static const char *const stages[] = { "parse", "tokenize", "queue", "run", "write", "total" };
+
+    (void)metrics_counter(s->items, model);
+    (void)metrics_counter(s->tokens, model);
+    (void)metrics_counter(s->truncated, model);
+    (void)metrics_counter(s->cached, model);
+    for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+        (void)metrics_histogram(s->stages, model, stages[i]);
+}
+
+static double seconds(int64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+static void count_work(struct stats *s, const struct call *c)
+{
+    const char *model = c->model->name;
+    const struct answer_times *t = &c->answer.times;
+    uint64_t cut = 0, found = 0;
+
+    for (size_t i = 0; i < c->ask.count; i++) {
+        cut += c->answer.items[i].truncated;
+        found += c->answer.items[i].cached;
+    }
+    counter_add(metrics_counter(s->items, model), c->ask.count);
+    counter_add(metrics_counter(s->tokens, model), c->answer.tokens_total);
+    counter_add(metrics_counter(s->truncated, model), cut);
+    counter_add(metrics_counter(s->cached, model), found);
+    histogram_add(metrics_histogram(s->stages, model, "parse"), seconds(t->parse));
+    histogram_add(metrics_histogram(s->stages, model, "tokenize"), seconds(t->tokenize));
+    histogram_add(metrics_histogram(s->stages, model, "queue"), seconds(t->queue));
+    histogram_add(metrics_histogram(s->stages, model, "run"), seconds(t->run));
+    histogram_add(metrics_histogram(s->stages, model, "write"), seconds(t->write));
+    histogram_add(metrics_histogram(s->stages, model, "total"), seconds(t->total));
+}
+
+void stats_refused(struct stats *s, int status)
+{
+    char code[16];
+
+    snprintf(code, sizeof(code), "%d", status);
+    counter_add(metrics_counter(s->refused, code), 1);
+}
+
+void stats_call(struct stats *s, const struct call *c, int status)
+{
+    char code[16];
+
+    snprintf(code, sizeof(code), "%d", status);
+    counter_add(metrics_counter(s->requests, c->api->path, code), 1);
+    histogram_add(metrics_histogram(s->seconds, c->api->path), seconds(c->answer.times.total));
+    if (status >= 400)
+        counter_add(metrics_counter(s->errors, error_names[c->fault.kind]), 1);
+    else if (c->job.count)
+        count_work(s, c);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* routes_int: the routes of every API that clients speak.
+ *
+ * One file an API (tei.c, openai.c, cohere.c, rank.c, llama.c), each a
+ * table of struct api.  parse and write are pure: they run on any front thread, touch
+ * nothing but their arguments, and are fuzzed alone. */
+#ifndef SERVE_API_ROUTES_INT_H
+#define SERVE_API_ROUTES_INT_H
+#include "base/text/json.h"
+#include "http/http.h"
+#include "serve/request_int.h"
+
+/* How errors look. */
+enum api_family {
+    API_TEI,    /* {"error","error_type"}: 400, 413, 422, 424, 429 */
+    API_OPENAI, /* {"error":{"message","type","param","code"}} */
+    API_COHERE, /* {"message"} (v2) */
+    API_VLLM,   /* {"error":{"message","type","param","code"}} with code a number */
+    API_LLAMA   /* {"error":{"code","message","type"}} */
+};
+
+struct api {
+    const char *path;
+    enum api_family family;
+    const char *summary; /* for the OpenAPI document and the page */
+    /* The body as a tree (in ask->arena); fills *ask (zeroed, arena ready, defaults: class
+     * interactive, encodings ASK_FLOAT).  False: *f is filled. */
+    bool (*parse)(const struct http_request *req, const struct json *body, struct ask *ask,
+                  struct ask_fault *f);
+    /* The reply's body; returns its Content-Type. */
+    const char *(*write)(const struct ask *ask, const struct answer *a, struct buf *out);
+    /* (optional) Called once the model is known, before anything is computed: for routes that
+     * do what the model can.  May change what, inputs and count.  False: *f is filled. */
+    bool (*settle)(struct ask *ask, const struct model *m, struct ask_fault *f);
+    /* (optional) Header lines "Name: value\r\n" for what the body has no place for. */
+    void (*fields)(const struct ask *ask, const struct answer *a, struct buf *out);
+    const char *example; /* a request body that works with an embedding model or a reranker */
+};
+
+extern const struct api api_tei[], api_openai[], api_cohere[], api_rank[],
+    api_llama[]; /* each ends with a row whose path is NULL */
+/* All of them: calls fn for each row. */
+const struct api *api_find(const char *path);
+const struct api *api_at(size_t i); /* NULL: the end */
+
+/* ---- api_error.c */
+/* The body, and the status code; the caller adds Retry-After. */
+int api_error(enum api_family family, const struct ask_fault *f, struct buf *out);
+
+/* ---- api_read.c: what parsers share.  Each returns false with *f filled. */
+/* "inputs"/"input": a string, a list of strings, a list of ids, or a list of lists of ids,
+ * mixed where `mixed`; fills ask->inputs, count, single. */
+bool api_inputs(struct ask *ask, const struct json *v, const char *name, bool mixed,
+                struct ask_fault *f);
+/* A list of documents: strings, or objects whose "text" (or "content") is the text. */
+bool api_documents(struct ask *ask, const struct json *v, const char *name, struct ask_fault *f);
+bool api_string(const struct json *obj, const char *name, struct tok_text *out,
+                struct ask_fault *f); /* absent: p NULL */
+bool api_bool(const struct json *obj, const char *name, bool dflt, bool *out, struct ask_fault *f);
+bool api_count(const struct json *obj, const char *name, size_t max, size_t *out,
+               struct ask_fault *f); /* absent or null: 0 */
+/* Numbers of a vector that are kept: one at least; absent or null: all. */
+bool api_dimensions(const struct json *obj, const char *name, struct ask *ask, struct ask_fault *f);
+/* prompt_name, input_type, instruction, model, priority ("interactive"|"bulk"), and
+ * x-request-timeout (seconds, or with ms/s), which every route takes. */
+bool api_extras(const struct http_request *req, const struct json *body, struct ask *ask,
+                struct ask_fault *f);
+/* x-request-timeout alone, which needs no body: ask->deadline_ns, where there is such a field. */
+bool api_timeout(const struct http_request *req, struct ask *ask, struct ask_fault *f);
+/* The members that we add to every reply's items or top level, where the API's own clients
+ * ignore what they do not know: "tokens", "truncated", "cut". */
+void api_item_extras(struct json_out *w, const struct answer_item *it);
+/* A vector in one encoding, as a JSON value; `packed`: numbers of a byte as base64. */
+void api_vector(struct json_out *w, const float *v, size_t n, enum ask_encoding e, bool packed);
+/* Indexes of the inputs by falling score, ties by index; top_n applied. */
+size_t *api_ranking(const struct ask *ask, const struct answer *a, struct arena *arena,
+                    size_t *out_count);
+/* The score a client sees: the config's activation, or raw. */
+float api_score(const struct ask *ask, const struct answer *a, size_t i);
+
+#endif
