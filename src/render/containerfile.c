@@ -5,9 +5,9 @@
  * Without build.base it is PyTorch's own image that has what `software` asks for.  The tags below
  * were seen in public repositories, and NCCL's versions in the metadata of torch's wheels, on
  * 2026-11-16; a registry could not be asked. */
-#include "render/containerfile.h"
 #include "base/arena.h"
 #include "base/str.h"
+#include "render/containerfile_int.h"
 
 #include <stdlib.h>
 

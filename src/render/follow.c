@@ -8,13 +8,13 @@
  *
  * wishes[] has what is warned about, quiet[] what needs no word and why.  What depends on more than
  * one component is told by the target that knows it (k8s_wishes.c, slurm_wishes.c).
- * tests/unit/test_render_follow.c changes every key, for each target and kind of component, and
+ * tests/unit/test_follow.c changes every key, for each target and kind of component, and
  * fails when neither the files nor a warning nor quiet[] have to do with it: a new key has to be
  * thought of here. */
-#include "render/follow.h"
 #include "base/str.h"
-#include "render/alerts.h"
-#include "render/k8s.h"
+#include "render/alerts/alerts_int.h"
+#include "render/follow_int.h"
+#include "render/k8s/k8s_int.h"
 
 #include <stddef.h>
 

@@ -12,7 +12,7 @@
  * Every value that comes from the spec is followed or preceded, where the format has comments,
  * by where it stands there: render_from().
  *
- * Adding a target: src/render/NAME.c with one `void render_NAME(struct render *r)`, a row in
+ * Adding a target: src/render/NAME/NAME.c with one `void render_NAME(struct render *r)`, a row in
  * targets[] of src/render/targets.c, golden files by `make golden-render`. */
 #ifndef RENDER_RENDER_H
 #define RENDER_RENDER_H
@@ -212,10 +212,11 @@ void render_nccl(struct render *r);
 void render_doc(struct render *r);
 
 /* Faults no target could write down rightly: more GPUs asked for than there are, pools larger than
- * a GPU's memory, a component for containers without an image, a port used twice.  check.c */
+ * a GPU's memory, a component for containers without an image, a port used twice.
+ * render_check.c */
 void render_check(struct render *r, const struct render_target *const *targets, size_t count);
 
-/* --- the whole, run.c --- */
+/* --- the whole, render_run.c --- */
 /* RC_PARSE with the faults in `diags` when the spec cannot be rendered; `out` is then empty. */
 struct render_input {
     struct spec *spec; /* takes in what the machines are found to have: spec_node_learn() */
@@ -228,7 +229,7 @@ struct render_input {
 enum rc render_run(const struct render_input *in, struct render_set *out, struct spec_diags *diags,
                    struct err *err) MUST_USE;
 
-/* --- to the disk and against it: write.c, place.c, bases.c, diff.c --- */
+/* --- to the disk and against it: outdir/, text/text_diff.c --- */
 struct render_text {
     const char *p;
     size_t len;

@@ -48,7 +48,7 @@ test_expect 'the reader came to its end' 'grep -q "^1\.\." said'
 # the kinds that `make test-kube` sends objects to are those of the releases that the scripts install
 kinds_of_another_release() {
     sed -n 's/^kinds [^ ]* \(kube-prometheus-stack-\)\{0,1\}v\{0,1\}\([^ ]*\) .*/\2/p' "$TOP/tools/kube-assets" | while read -r v; do
-        grep -q "\"v\{0,1\}$v\"" "$TOP/src/render/kubernetes_install.c" "$TOP/src/render/k8s.h" || echo "$v"
+        grep -q "\"v\{0,1\}$v\"" "$TOP/src/render/kubernetes/kubernetes_install.c" "$TOP/src/render/k8s/k8s_int.h" || echo "$v"
     done
 }
 test_expect 'kinds of tools/kube-assets are of the releases that node-prepare.sh installs' '

@@ -890,7 +890,7 @@ test_expect 'a StatefulSet holds training that is done, and starts one that fail
     configmap statefulset/kubernetes/base/launch.yaml launch.sh >launch.sh && stoker spec example rdma-openshift >shift.yaml &&
     stoker render openshift -f shift.yaml -o shift >/dev/null 2>&1 &&
     python3 -c "import sys; hold, *all = (open(f).read() for f in sys.argv[1:]); sys.exit(not all[0].count(hold) == all[1].count(hold) == 1)" \
-        "$TOP/data/hold.sh" launch.sh shift/openshift/launcher.sh &&
+        "$TOP/data/render/hold.sh" launch.sh shift/openshift/launcher.sh &&
     grep -rq "name: STOKER_HOLD" statefulset/kubernetes/base && ! grep -rq "name: STOKER_HOLD" job/kubernetes/base &&
     configmap statefulset/kubernetes/base/launch.yaml launch.sh >launch.sh &&
     { STOKER_HOLD=1 STOKER_NODES=1 sh launch.sh true 2>hold.err & held=$!; } &&

@@ -90,7 +90,7 @@ test_expect 'the kustomization names every file there is' 'holds kustomization'
 test_expect 'the ConfigMap holds the launcher as it is' 'holds launcher'
 test_expect 'the same spec gives the same bytes' '
     stoker render openshift -f stoker.yaml -o again && diff -r out again'
-for f in "$PWD/out/openshift/launcher.sh" "$TOP/data/launcher.sh" "$TOP/data/launch.sh" "$TOP/data/hold.sh"; do
+for f in "$PWD/out/openshift/launcher.sh" "$TOP/data/render/launcher.sh" "$TOP/data/render/launch.sh" "$TOP/data/render/hold.sh"; do
     if command -v shellcheck >/dev/null; then
         test_expect "shellcheck: ${f##*/}" "(cd '$TOP' && shellcheck -x -s sh '$f' && shellcheck -x -s bash '$f')"
     else

@@ -3,7 +3,7 @@
  * order, stays below the folder, and is the same when it is written and read again. */
 #include "fuzz.h"
 
-#include "render/journal_int.h"
+#include "render/outdir/journal_int.h"
 
 #include <stdlib.h>
 #include <string.h>

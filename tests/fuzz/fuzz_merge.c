@@ -3,7 +3,7 @@
  * three parts of the same bytes: a change of one side alone is what comes out. */
 #include "fuzz.h"
 
-#include "render/bases_int.h"
+#include "render/outdir/bases_int.h"
 #include "render/render.h"
 
 #include <stdlib.h>

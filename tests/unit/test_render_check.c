@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What cannot be rendered is refused where it stands (spec/check*.c, render/check.c). */
+/* What cannot be rendered is refused where it stands (spec/check*.c, render/render_check.c). */
 #include "test.h"
 
 #include "base/str.h"

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* openshift_access: what the pods may do.
+ *
+ * Not privileged: no capability but IPC_LOCK, nothing of the host, no other user than one of the
+ * project's range.  RDMA must lock memory.  Kubernetes gives an added capability to root alone, so
+ * IPC_LOCK lifts the limit for pods that run as root; for all others the limit itself must be
+ * unlimited, and only the machines' container runtime can say that: CRI-O ignores an annotation
+ * for it.  node/memlock.bu does; it restarts machines and is applied by hand. */
+#include "render/openshift/openshift_int.h"
+
+static void account(struct shift *s, struct buf *b)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, b);
+    k8s_head(&s->k, &y, "v1", "ServiceAccount", s->k.service_account, NULL);
+    yaml_note(&y, "pods ask nothing of the API server");
+    yaml_bool(&y, "automountServiceAccountToken", false);
+    yaml_finish(&y);
+}
+
+static void strategy(struct yaml_out *y, const char *key, const char *type)
+{
+    yaml_map(y, key);
+    yaml_str(y, "type", type);
+    yaml_end(y);
+}
+
+static void list(struct yaml_out *y, const char *key, const char *const *items)
+{
+    yaml_seq(y, key);
+    for (size_t i = 0; items[i]; i++)
+        yaml_str(y, NULL, items[i]);
+    yaml_end(y);
+}
+
+static void refusals(struct yaml_out *y)
+{
+    static const char *const off[] = { "allowHostDirVolumePlugin", "allowHostIPC",
+                                       "allowHostNetwork",         "allowHostPID",
+                                       "allowHostPorts",           "allowPrivilegeEscalation",
+                                       "allowPrivilegedContainer" };
+
+    for (size_t i = 0; i < sizeof(off) / sizeof(*off); i++)
+        yaml_bool(y, off[i], false);
+}
+
+static void constraint(struct shift *s, struct buf *b)
+{
+    static const char *const lock[] = { "IPC_LOCK", NULL }, *const all[] = { "ALL", NULL },
+                             *const none[] = { NULL },
+                             *const seccomp[] = { "runtime/default", NULL },
+                             *const volumes[] = { "configMap",
+                                                  "downwardAPI",
+                                                  "emptyDir",
+                                                  "ephemeral",
+                                                  "persistentVolumeClaim",
+                                                  "projected",
+                                                  "secret",
+                                                  NULL };
+    struct yaml_out y;
+
+    yaml_begin(&y, b);
+    k8s_head_open(&s->k, &y, "security.openshift.io/v1", "SecurityContextConstraints", NULL,
+                  k8s_name(&s->k, s->t->scc, ""), NULL);
+    yaml_end(&y);
+    yaml_note(&y, "after the constraints of others: taken only where they do not suffice");
+    yaml_int(&y, "priority", 0);
+    refusals(&y);
+    yaml_note(&y, "RDMA locks memory");
+    list(&y, "allowedCapabilities", lock);
+    list(&y, "defaultAddCapabilities", none);
+    list(&y, "requiredDropCapabilities", all);
+    yaml_bool(&y, "readOnlyRootFilesystem", false);
+    yaml_note(&y, s->root ? "a component of the spec runs as root" : "of the project's range");
+    strategy(&y, "runAsUser", s->root ? "RunAsAny" : "MustRunAsRange");
+    strategy(&y, "seLinuxContext", "MustRunAs");
+    yaml_note(&y, "volumes belong to a group of the project's");
+    strategy(&y, "fsGroup", "MustRunAs");
+    strategy(&y, "supplementalGroups", "RunAsAny");
+    list(&y, "seccompProfiles", seccomp);
+    list(&y, "volumes", volumes);
+    yaml_comment(&y, "nobody by name: the role below lets the service account use it");
+    list(&y, "users", none);
+    list(&y, "groups", none);
+    yaml_finish(&y);
+}
+
+static void role(struct shift *s, struct buf *b, const char *name)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, b);
+    k8s_head(&s->k, &y, "rbac.authorization.k8s.io/v1", "Role", name, NULL);
+    yaml_seq(&y, "rules");
+    yaml_map(&y, NULL);
+    list(&y, "apiGroups", (const char *const[]){ "security.openshift.io", NULL });
+    list(&y, "resources", (const char *const[]){ "securitycontextconstraints", NULL });
+    list(&y, "resourceNames", (const char *const[]){ k8s_name(&s->k, s->t->scc, ""), NULL });
+    list(&y, "verbs", (const char *const[]){ "use", NULL });
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void binding(struct shift *s, struct buf *b, const char *name)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, b);
+    k8s_head(&s->k, &y, "rbac.authorization.k8s.io/v1", "RoleBinding", name, NULL);
+    yaml_map(&y, "roleRef");
+    yaml_str(&y, "apiGroup", "rbac.authorization.k8s.io");
+    yaml_str(&y, "kind", "Role");
+    yaml_str(&y, "name", name);
+    yaml_end(&y);
+    yaml_seq(&y, "subjects");
+    yaml_map(&y, NULL);
+    yaml_str(&y, "kind", "ServiceAccount");
+    yaml_str(&y, "name", s->k.service_account);
+    yaml_str(&y, "namespace", s->k.namespace);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+/* For butane, which makes a MachineConfig of it. */
+static void memlock(struct shift *s)
+{
+    struct buf *b = render_file(s->k.r, "openshift/node/memlock.bu");
+    struct yaml_out y;
+
+    render_head(s->k.r, b, "#", "Unlimited locked memory for containers on the workers.");
+    buf_adds(b, "# butane memlock.bu | oc apply -f -   restarts the machines of the pool one by "
+                "one.\n");
+    yaml_begin(&y, b);
+    yaml_str(&y, "variant", "openshift");
+    yaml_note(&y, "of this format");
+    yaml_str(&y, "version", "4.14.0");
+    yaml_map(&y, "metadata");
+    yaml_str(&y, "name", "99-worker-stoker-memlock");
+    yaml_map(&y, "labels");
+    yaml_str(&y, "machineconfiguration.openshift.io/role", "worker");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_map(&y, "storage");
+    yaml_seq(&y, "files");
+    yaml_map(&y, NULL);
+    yaml_str(&y, "path", "/etc/crio/crio.conf.d/99-stoker-memlock.conf");
+    yaml_note(&y, "0644");
+    yaml_int(&y, "mode", 420);
+    yaml_bool(&y, "overwrite", true);
+    yaml_map(&y, "contents");
+    yaml_text(&y, "inline", "[crio.runtime]\ndefault_ulimits = [\"memlock=-1:-1\"]\n");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void shift_access(struct shift *s)
+{
+    struct buf *b = shift_file(s, "access.yaml", "Who the pods are, and what they may do.");
+    const char *name = k8s_name(&s->k, s->t->scc, "-use");
+
+    buf_addf(b, "# Names: %s (account), %s (constraint).\n",
+             render_from(s->k.r, &s->t->service_account), render_from(s->k.r, &s->t->scc));
+    account(s, b);
+    constraint(s, b);
+    role(s, b, name);
+    binding(s, b, name);
+    memlock(s);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* openshift_build: the image of the pods: stream, build and a Containerfile to start from. */
+#include "base/str.h"
+#include "render/containerfile_int.h"
+#include "render/openshift/openshift_int.h"
+
+static void recipe(struct shift *s)
+{
+    struct buf *b = render_file(s->k.r, "openshift/Containerfile");
+    const char *name = s->t->build->containerfile;
+
+    render_head(s->k.r, b, "#", "The image of the training pods.");
+    buf_addf(b,
+             "# Put it into the repository of the build as %s, and the binary `stoker` beside it.\n"
+             "#\n",
+             containerfile_word(name) ? name : "its recipe");
+    containerfile_body(s->k.r, s->named, b);
+}
+
+/* ---- stream and build ---- */
+
+/* The tag that pods ask for: of a component's image in this stream.  NULL: none is. */
+static const char *tag_of(struct shift *s)
+{
+    const struct spec_component *c;
+    const char *stream = s->t->image_stream;
+
+    for (size_t i = 0; (c = shift_component(s, &i));) {
+        const char *name = c->image ? strrchr(c->image, '/') : NULL;
+
+        name = name ? name + 1 : c->image;
+        if (name && str_starts(name, stream) && name[strlen(stream)] == ':')
+            return name + strlen(stream) + 1;
+    }
+    return NULL;
+}
+
+static void stream(struct shift *s, struct buf *b)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, b);
+    k8s_head(&s->k, &y, "image.openshift.io/v1", "ImageStream",
+             k8s_name(&s->k, s->t->image_stream, ""), NULL);
+    yaml_map(&y, "spec");
+    yaml_map(&y, "lookupPolicy");
+    yaml_note(&y, "objects of this project may name it without the registry");
+    yaml_bool(&y, "local", true);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void source(struct shift *s, struct yaml_out *y)
+{
+    const struct spec_build *bd = s->t->build;
+
+    yaml_map(y, "source");
+    yaml_str(y, "type", "Git");
+    yaml_map(y, "git");
+    yaml_note(y, render_from(s->k.r, &bd->git));
+    yaml_str(y, "uri", bd->git);
+    yaml_note(y, render_from(s->k.r, &bd->ref));
+    yaml_str(y, "ref", bd->ref);
+    yaml_end(y);
+    if (!str_eq(bd->context, ".")) {
+        yaml_note(y, render_from(s->k.r, &bd->context));
+        yaml_str(y, "contextDir", bd->context);
+    }
+    yaml_end(y);
+    yaml_map(y, "strategy");
+    yaml_str(y, "type", "Docker");
+    yaml_map(y, "dockerStrategy");
+    yaml_note(y, render_from(s->k.r, &bd->containerfile));
+    yaml_str(y, "dockerfilePath", bd->containerfile);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void build(struct shift *s, struct buf *b)
+{
+    const char *name = k8s_name(&s->k, s->t->image_stream, ""), *tag = tag_of(s);
+    struct yaml_out y;
+
+    if (!tag)
+        render_warn(s->k.r, &s->t->image_stream, "Give a component the image that is built.",
+                    "no component runs the image that is built, '%s'", name);
+    yaml_begin(&y, b);
+    k8s_head(&s->k, &y, "build.openshift.io/v1", "BuildConfig", name, NULL);
+    yaml_map(&y, "spec");
+    yaml_note(&y, "one after the other");
+    yaml_str(&y, "runPolicy", "Serial");
+    source(s, &y);
+    yaml_map(&y, "output");
+    yaml_map(&y, "to");
+    yaml_str(&y, "kind", "ImageStreamTag");
+    yaml_strf(&y, "name", "%s:%s", name, tag ? tag : "latest");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_seq(&y, "triggers");
+    yaml_map(&y, NULL);
+    yaml_note(&y, "once, when it is made; then `oc start-build`");
+    yaml_str(&y, "type", "ConfigChange");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_int(&y, "successfulBuildsHistoryLimit", 3);
+    yaml_int(&y, "failedBuildsHistoryLimit", 3);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void shift_build(struct shift *s)
+{
+    const struct spec_component *c;
+    struct buf *b;
+
+    for (size_t i = 0; (c = shift_component(s, &i));)
+        if (c->build && !(s->t->build && c == s->named))
+            (void)containerfile_for(s->k.r, c, "openshift", &s->k.arena);
+    if (!s->t->build)
+        return; /* the image exists already, or is built elsewhere */
+    b = shift_file(s, "build.yaml", "The image: its stream, and the build that fills it.");
+    buf_addf(b, "# Its name: %s.\n", render_from(s->k.r, &s->t->image_stream));
+    stream(s, b);
+    build(s, b);
+    recipe(s);
+}

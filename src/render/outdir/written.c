@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* written: what we wrote into a folder, as written_int.h says. */
+#include "render/outdir/written_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "render/render.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void list_release(struct list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        free(l->items[i].path);
+    free(l->items);
+    *l = (struct list){ 0 };
+}
+
+static int listed_by_path(const void *a, const void *b)
+{
+    const struct listed *x = a, *y = b;
+
+    return strcmp(x->path, y->path);
+}
+
+bool list_is_sum(const char *s)
+{
+    return strspn(s, "0123456789abcdef") >= SHA256_HEX - 1;
+}
+
+/* Whoever can write to the folder can write to the list: a line that is none of ours is passed
+ * over, and a path cannot lead out of the folder. */
+static void list_parse(struct list *l, char *text)
+{
+    char *save, *line = strtok_r(text, "\n", &save);
+
+    for (; line; line = strtok_r(NULL, "\n", &save)) {
+        const char *path = line + SHA256_HEX + 1;
+
+        if (strlen(line) <= SHA256_HEX + 1 || !list_is_sum(line) ||
+            memcmp(line + SHA256_HEX - 1, "  ", 2) != 0 || !place_path_ok(path) ||
+            !str_is_text(path, strlen(path)) || l->count >= RENDER_FILES_MAX)
+            continue;
+        VEC_GROW(l->items, l->count, l->cap);
+        l->items[l->count].path = xstrdup(path);
+        memcpy(l->items[l->count].sum, line, SHA256_HEX - 1);
+        l->items[l->count++].sum[SHA256_HEX - 1] = '\0';
+    }
+    if (l->count)
+        qsort(l->items, l->count, sizeof(*l->items), listed_by_path);
+}
+
+enum rc list_read(struct place *p, struct list *l, struct err *err)
+{
+    struct buf text;
+    struct stat st;
+    bool there;
+    enum rc rc = place_look(p, LIST_NAME, &there, &st, err);
+
+    if (rc || !there)
+        return rc;
+    buf_init(&text, LIST_MAX + 1);
+    rc = place_read(p, LIST_NAME, LIST_MAX, &text, err);
+    if (rc == RC_OK && text.len)
+        list_parse(l, text.data);
+    buf_release(&text);
+    return rc;
+}
+
+const struct listed *list_find(const struct list *l, const char *path)
+{
+    struct listed key = { .path = (char *)path }; /* only read */
+
+    return l->count ? bsearch(&key, l->items, l->count, sizeof(key), listed_by_path) : NULL;
+}
+
+bool list_has(const struct list *l, const char *path, const char *sum)
+{
+    const struct listed *x = list_find(l, path);
+
+    if (!x)
+        return false;
+    while (x > l->items && !strcmp(x[-1].path, path))
+        x--;
+    for (; x < l->items + l->count && !strcmp(x->path, path); x++)
+        if (!strcmp(x->sum, sum))
+            return true;
+    return false;
+}
+
+const char *list_sum(const struct list *l, const char *path)
+{
+    const struct listed *x = list_find(l, path);
+
+    if (!x || (x > l->items && !strcmp(x[-1].path, path)) ||
+        (x + 1 < l->items + l->count && !strcmp(x[1].path, path)))
+        return NULL;
+    return x->sum;
+}
+
+void list_line(struct buf *out, const char *sum, const char *path)
+{
+    buf_addf(out, "%s  %s\n", sum, path);
+}
+
+enum rc own_file_write(struct place *p, const char *name, const struct buf *text, size_t max,
+                       unsigned mode, struct err *err)
+{
+    struct buf old;
+    struct stat st;
+    bool there = false;
+    enum rc rc = place_look(p, name, &there, &st, err);
+
+    buf_init(&old, max + 1);
+    if (!rc && there && st.st_size == (off_t)text->len)
+        rc = place_read(p, name, max, &old, err);
+    if (!rc && !(there && old.len == text->len && !memcmp(buf_str(&old), buf_str(text), old.len))) {
+        rc = place_prepare(p, name, buf_str(text), text->len, mode, err);
+        if (!rc)
+            rc = place_commit(p, name, err);
+        if (rc)
+            place_discard(p, name);
+    }
+    buf_release(&old);
+    return rc;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* written_int: the list of what 'stoker render' wrote into a folder, DIR/.stoker-render.
+ *
+ * A line for each file as sha256sum writes it, so that `sha256sum -c .stoker-render` tells what was
+ * edited since.  A file whose sum is not in the list was edited.  The list has the sum of what we
+ * rendered, also where a merged text stands there: the edits stay edits, run after run. */
+#ifndef RENDER_OUTDIR_WRITTEN_INT_H
+#define RENDER_OUTDIR_WRITTEN_INT_H
+#include "base/codec/sha256.h"
+#include "render/outdir/outdir_int.h"
+
+#define LIST_NAME ".stoker-render"
+enum { LIST_MAX = 16 << 20 }; /* bytes of the list */
+
+struct listed {
+    char *path; /* owned */
+    char sum[SHA256_HEX];
+};
+struct list { /* sorted by path; all zero is an empty one */
+    struct listed *items;
+    size_t count, cap;
+};
+void list_release(struct list *l);
+/* Of the folder; one that is not there is empty.  RC_LIMIT beyond LIST_MAX. */
+enum rc list_read(struct place *p, struct list *l, struct err *err) MUST_USE;
+const struct listed *list_find(const struct list *l, const char *path);
+/* Did we write this text there?  A path may have two sums: versions before the journal left that
+ * when they were killed. */
+bool list_has(const struct list *l, const char *path, const char *sum);
+/* The sum of what we wrote last; NULL when it could be one of two. */
+const char *list_sum(const struct list *l, const char *path);
+void list_line(struct buf *out, const char *sum, const char *path);
+/* Are these 64 hexadecimal digits? */
+bool list_is_sum(const char *s);
+
+/* A file of our own beside the list, on the disk and in place, unless it is that already. */
+enum rc own_file_write(struct place *p, const char *name, const struct buf *text, size_t max,
+                       unsigned mode, struct err *err) MUST_USE;
+
+#endif

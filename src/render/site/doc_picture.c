@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* doc_picture: the stack of a site as five layers, each with what this site has in it.
+ *
+ *     interfaces             who comes in, and where
+ *     scheduling             who runs next
+ *     orchestration          what starts and keeps it
+ *     network and storage    what moves and holds the data
+ *     compute                the machines */
+#include "base/text/svg.h"
+#include "base/text/units.h"
+#include "render/site/doc_int.h"
+
+#include <inttypes.h>
+
+enum {
+    WIDE = 1000,
+    LEFT = 190, /* where boxes begin */
+    BOX_WIDE = 190,
+    BOX_HIGH = 46,
+    GAP = 10,
+    A_ROW = (WIDE - LEFT) / (BOX_WIDE + GAP), /* boxes */
+    BOXES_MAX = 64,                           /* of a layer; the rest is counted in the last one */
+    LABEL_MAX = 26                            /* characters of a line in a box */
+};
+
+struct layer {
+    struct buf *svg;
+    int y, count, hidden;
+};
+
+/* The first characters of a text, whole ones. */
+static const char *cut(const char *s, char *out, size_t cap)
+{
+    size_t chars = 0, n = 0;
+
+    for (; s[n] && n + 5 < cap; n++) {
+        if (((unsigned char)s[n] & 0xc0) != 0x80 && ++chars > LABEL_MAX)
+            break;
+        out[n] = s[n] == '\n' || s[n] == '\t' ? ' ' : s[n];
+    }
+    out[n] = '\0';
+    if (s[n])
+        memcpy(out + n, "…", sizeof("…"));
+    return out;
+}
+
+static void box(struct layer *l, const char *title, const char *below)
+{
+    int x = LEFT + (l->count % A_ROW) * (BOX_WIDE + GAP),
+        y = l->y + GAP + (l->count / A_ROW) * (BOX_HIGH + GAP);
+    char text[4 * LABEL_MAX + 8];
+
+    if (l->svg) {
+        svg_rect(l->svg, "b", x, y, BOX_WIDE, BOX_HIGH, 4);
+        svg_text(l->svg, "t", x + 9, y + 19, "start", "%s", cut(title, text, sizeof(text)));
+        svg_text(l->svg, "s", x + 9, y + 36, "start", "%s", cut(below, text, sizeof(text)));
+    }
+    l->count++;
+}
+
+static void boxf(struct layer *l, const char *title, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void boxf(struct layer *l, const char *title, const char *fmt, ...)
+{
+    struct buf b = { 0 };
+    va_list ap;
+
+    if (l->count >= BOXES_MAX) {
+        l->hidden++;
+        return;
+    }
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    box(l, title, buf_str(&b));
+    buf_release(&b);
+}
+
+static void interfaces(const struct doc *d, struct layer *l)
+{
+    const struct spec *s = d->r->spec;
+
+    for (size_t i = 0; i < s->node_count; i++)
+        if (s->nodes[i].role == SPEC_ROLE_LOGIN)
+            boxf(l, s->nodes[i].name, "login, %" PRId64 " machine%s", s->nodes[i].count,
+                 doc_s(s->nodes[i].count));
+    if (s->model_count)
+        boxf(l, "models", "HTTP, ports %" PRId64 " and %" PRId64, s->serve.port,
+             s->serve.rerank_port);
+    if (s->agent.enabled)
+        boxf(l, "node page", "port %" PRId64 ", metrics %" PRId64, s->agent.port,
+             s->agent.metrics_port);
+    if (s->targets.grafana)
+        boxf(l, "Grafana", "folder %s",
+             s->targets.grafana->folder ? s->targets.grafana->folder : "-");
+    for (size_t i = 0; i < s->component_count; i++)
+        for (size_t k = 0; k < s->components[i].port_count; k++)
+            boxf(l, s->components[i].name, "port %" PRId64, s->components[i].ports[k].port);
+}
+
+static void scheduling(const struct doc *d, struct layer *l)
+{
+    const struct spec *s = d->r->spec;
+    const struct spec_slurm *m = s->targets.slurm;
+
+    for (size_t i = 0; m && i < m->partition_count; i++)
+        boxf(l, m->partitions[i].name, "partition, priority %" PRId64, m->partitions[i].priority);
+    for (size_t i = 0; m && i < m->qos_count; i++)
+        boxf(l, m->qos[i].name, "QOS, priority %" PRId64, m->qos[i].priority);
+    if (s->targets.kubernetes && s->targets.kubernetes->queue)
+        boxf(l, s->targets.kubernetes->queue, "queue (Kueue)");
+    if (s->targets.kubernetes && !s->targets.kubernetes->queue)
+        boxf(l, "kube-scheduler", "namespace %s", s->targets.kubernetes->namespace);
+    if (s->targets.openshift)
+        boxf(l, "kube-scheduler", "project %s", s->targets.openshift->namespace);
+    if (!l->count)
+        box(l, "none", "components start with their machine");
+}
+
+static void orchestration(const struct doc *d, struct layer *l)
+{
+    const struct spec_targets *t = &d->r->spec->targets;
+
+    if (t->slurm)
+        boxf(l, "Slurm", "%s, controller %s", t->slurm->version,
+             t->slurm->controller ? t->slurm->controller : "unset");
+    if (t->kubernetes)
+        boxf(l, "Kubernetes", "%s", t->kubernetes->version);
+    if (t->openshift)
+        boxf(l, "OpenShift", "%s", t->openshift->version);
+    if (t->compose)
+        boxf(l, "compose", "project %s",
+             t->compose->project ? t->compose->project : "by its folder");
+    if (t->systemd)
+        boxf(l, "systemd", "user %s", t->systemd->user);
+    boxf(l, "stoker", "agent on every machine");
+    if (t->prometheus)
+        box(l, "Prometheus", t->prometheus->url ? t->prometheus->url : "metrics and alerts");
+}
+
+/* Fewest and most NICs that a machine has on the fabric. */
+static int64_t nics_range(const struct spec *s, const struct spec_fabric *f, int64_t *least)
+{
+    int64_t most = 0;
+
+    *least = INT64_MAX;
+    for (size_t i = 0; i < s->node_count; i++) {
+        int64_t n = spec_group_nics(&s->nodes[i], f).count;
+
+        if (!spec_group_on(&s->nodes[i], f))
+            continue;
+        most = n > most ? n : most;
+        *least = n < *least ? n : *least;
+    }
+    if (!most)
+        most = *least = f->nics_per_node;
+    return most;
+}
+
+static void data(const struct doc *d, struct layer *l)
+{
+    const struct spec *s = d->r->spec;
+    char text[UNITS_TEXT_MAX];
+
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        const struct spec_fabric *f = &s->fabrics[i];
+        int64_t least, most = nics_range(s, f, &least);
+
+        units_rate_exact((uint64_t)f->rate_bps, text);
+        if (least == most)
+            boxf(l, f->name, "%" PRId64 " x %s a machine", most, text);
+        else
+            boxf(l, f->name, "%" PRId64 " to %" PRId64 " x %s a machine", least, most, text);
+    }
+    for (size_t i = 0; i < s->storage_count; i++) {
+        const struct spec_storage *st = &s->storage[i];
+
+        boxf(l, st->name, "%s",
+             st->size_bytes.known ? units_bytes_exact((uint64_t)st->size_bytes.v, text)
+                                  : (st->path ? st->path : "size unknown"));
+    }
+    if (!l->count)
+        box(l, "inside the machine", "no fabric, no shared storage");
+}
+
+static void compute(const struct doc *d, struct layer *l)
+{
+    const struct spec *s = d->r->spec;
+
+    for (size_t i = 0; i < s->node_count; i++) {
+        const struct spec_node *n = &s->nodes[i];
+
+        if (n->gpus_per_node)
+            boxf(l, n->name, "%" PRId64 " x %" PRId64 " %s", n->count, n->gpus_per_node,
+                 n->gpu ? n->gpu->model : "GPUs");
+        else if (n->role != SPEC_ROLE_LOGIN)
+            boxf(l, n->name, "%" PRId64 " machine%s", n->count, doc_s(n->count));
+    }
+    if (!l->count)
+        box(l, "this machine", "found by stoker detect");
+}
+
+static const struct {
+    const char *name, *cls;
+    void (*fill)(const struct doc *d, struct layer *l);
+} LAYERS[] = {
+    { "interfaces", "l1", interfaces },
+    { "scheduling", "l2", scheduling },
+    { "orchestration", "l3", orchestration },
+    { "network and storage", "l4", data },
+    { "compute", "l5", compute },
+};
+
+/* Every layer twice: how many boxes, then the boxes on a ground of the right height. */
+static int draw(struct doc *d, struct buf *svg)
+{
+    int y = 0;
+
+    for (size_t i = 0; i < sizeof(LAYERS) / sizeof(*LAYERS); i++) {
+        struct layer count = { .y = y }, l = { .svg = svg, .y = y };
+        int high;
+
+        LAYERS[i].fill(d, &count);
+        high = (count.count + A_ROW - 1) / A_ROW * (BOX_HIGH + GAP) + GAP;
+        if (high < BOX_HIGH + 2 * GAP)
+            high = BOX_HIGH + 2 * GAP;
+        if (svg) {
+            svg_rect(svg, LAYERS[i].cls, 0, y, WIDE, high, 6);
+            svg_text(svg, "t", 14, y + high / 2.0 + 4, "start", "%s", LAYERS[i].name);
+            LAYERS[i].fill(d, &l);
+            if (l.hidden)
+                svg_text(svg, "s", 14, y + high / 2.0 + 20, "start", "and %d more", l.hidden);
+        }
+        y += high + GAP;
+    }
+    return y - GAP;
+}
+
+void doc_picture(struct doc *d)
+{
+    svg_begin(d->out, WIDE, draw(d, NULL), "the five layers of this site");
+    (void)draw(d, d->out);
+    svg_end(d->out);
+}
