@@ -3,14 +3,14 @@
 # default where nvcc is found.  It holds code for Ampere (sm_80) and Hopper (sm_90a) and
 # PTX that newer GPUs compile at load.  Its host side is C (gcc), its kernels CUDA C (nvcc).
 # The CUDA runtime is inside it and its symbols are hidden: it needs libc alone, and exports
-# the functions of cuda_plugin.h, engine_plugin.h and cuda_report.h.
+# the functions of cuda_plugin.h, engine_plugin.h and cuda_report_int.h.
 #
 # CUDA_ARCH= can name fewer architectures for a quick build.
 
 ifeq ($(CUDA),1)
 NVCC ?= nvcc
 CUDA_HOME ?= $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
-CUDA_SRC := $(sort $(wildcard src/engine/cuda/*.cu))
+CUDA_SRC := $(sort $(wildcard src/engine/cuda/kernels/*.cu))
 CUDA_C := $(sort $(wildcard src/engine/cuda/*.c))
 CUDA_OBJ := $(CUDA_SRC:src/%.cu=$(B)/obj/%.cu.o) $(CUDA_C:src/%.c=$(B)/obj/%.cuda.o)
 CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
@@ -37,7 +37,7 @@ FAKE_HOST := $(B)/tests/plugin/host/stoker-cuda.so
 FAKE_HOST_C := $(filter-out %/gemm_lt.c,$(CUDA_C))
 FAKES += $(FAKE_HOST)
 # any header of these folders: gcc's own list of headers is for one source at a time
-$(FAKE_HOST): $(FAKE_HOST_C) $(wildcard src/engine/cuda/*.h src/engine/*.h src/model/*.h src/base/*.h src/base/*/*.h tests/gpu/fake_*.[ch]) mk/cuda.mk
+$(FAKE_HOST): $(FAKE_HOST_C) $(wildcard src/engine/cuda/*.h src/engine/cuda/kernels/*.h src/engine/*.h src/model/*.h src/model/*/*.h src/base/*.h src/base/*/*.h tests/gpu/fake_*.[ch]) mk/cuda.mk
 	@mkdir -p $(@D)
 	$(call say,FAKE,$@)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/gpu -isystem $(CUDA_HOME)/include $(filter-out -fPIE,$(CFLAGS)) -O3 \

@@ -22,7 +22,7 @@ endif
 ifeq ($(CUDA),1)
 GPU_TESTS := $(patsubst tests/gpu/%.cu,$(B)/tests/gpu/%,$(sort $(wildcard tests/gpu/test_*.cu)))
 GPU_KERNELS := $(B)/tests/gpu/kernels.a
-GPU_CHOICE := choose choose_gemm gemm_lt # the C beside them: which product is fastest
+GPU_CHOICE := gemm_choices gemm_choose gemm_lt # the C beside them: which product is fastest
 $(GPU_KERNELS): $(CUDA_SRC:src/%.cu=$(B)/obj/%.cu.o) $(GPU_CHOICE:%=$(B)/obj/engine/cuda/%.cuda.o) mk/gpu.mk
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)

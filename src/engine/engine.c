@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "base/str.h"
 #include "engine/plugin.h"
-#include "engine/worker.h"
+#include "engine/worker/worker.h"
 
 #include <assert.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "model/model.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "model/lfs.h"
+#include "model/files/lfs_int.h"
 #include "model/model_int.h"
 #include "os/file.h"
 

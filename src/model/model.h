@@ -7,8 +7,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/maybe.h"
-#include "model/safetensors.h"
 #include "model/tokenizer.h"
+#include "model/weights/safetensors.h"
 
 /* What vectors, scores and ids are held against. */
 #define MODEL_REFERENCE "sentence-transformers 6.2, transformers 5.23"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* model_find: from what a user calls a model to its folder. */
 #include "base/str.h"
-#include "model/get.h"
-#include "model/hub.h"
+#include "model/hub/get.h"
+#include "model/hub/hub.h"
 #include "model/model.h"
 #include "os/file.h"
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "engine/worker.h"
+#include "engine/worker/worker.h"
 #include "os/clock.h"
 #include "serve/admin/admin_int.h"
 #include "serve/admin/device_metrics_int.h"

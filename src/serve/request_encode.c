@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* encode: the inputs of a call as token ids, ready for the queue.
  *
- * Texts are prepared as sentence-transformers prepares them (engine/text.h), with the prompt
+ * Texts are prepared as sentence-transformers prepares them (engine/prompt.h), with the prompt
  * that the request names; ids that a client gives are checked and passed on as they are.
  *
  * Ids at OpenAI's routes are, by that API, cl100k_base's: LangChain sends them by default.  Most
@@ -10,7 +10,7 @@
  * with its special tokens. */
 #include "base/str.h"
 #include "engine/pair.h"
-#include "engine/text.h"
+#include "engine/prompt.h"
 #include "os/clock.h"
 #include "serve/serve_int.h"
 

@@ -12,7 +12,7 @@
  * functions that read the cycle counter around them.  `linear` is the operations of the
  * linear layers over the time inside their kernels, of the peak again; where two kernels serve
  * them, each by its own peak (one of split words is three products of bytes). */
-#include "engine/cpu/net_int.h"
+#include "engine/cpu/cpu_net_int.h"
 
 #include <time.h>
 #include <x86intrin.h>

@@ -8,7 +8,7 @@
  * at once, so that both sides are awake; then with a pause between them, for which both go to
  * sleep.  The best tenth is told beside the middle one, since on a machine of few cores others are
  * in the way. */
-#include "engine/worker.h"
+#include "engine/worker/worker.h"
 #include "base/str.h"
 #include "engine/engine.h"
 #include "os/clock.h"

@@ -3,8 +3,8 @@
  * let through keeps every limit. */
 #include "fuzz.h"
 
+#include "model/files/sums_int.h"
 #include "model/model_int.h"
-#include "model/sums.h"
 
 #include <stdlib.h>
 

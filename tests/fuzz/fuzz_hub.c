@@ -2,7 +2,7 @@
 /* What a Hub says of a repository: whatever is taken from it names a file inside the cache. */
 #include "fuzz.h"
 
-#include "model/hub_int.h"
+#include "model/hub/hub_int.h"
 #include "os/zip.h"
 
 #include <stdlib.h>

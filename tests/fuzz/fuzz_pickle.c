@@ -2,7 +2,7 @@
 /* A pickle calls nothing, and the tensors it is let to describe fit their storage. */
 #include "fuzz.h"
 
-#include "model/pickle.h"
+#include "model/weights/pickle_int.h"
 
 #include <stdlib.h>
 #include <string.h>

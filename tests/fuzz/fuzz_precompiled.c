@@ -3,7 +3,7 @@
  * first two bytes say how many bytes at the end are the text. */
 #include "fuzz.h"
 
-#include "model/unigram.h"
+#include "model/tokenizer/unigram_int.h"
 
 #include <stdlib.h>
 #include <string.h>

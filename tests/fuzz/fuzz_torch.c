@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/mem.h"
-#include "model/torch_file.h"
+#include "model/weights/torch_file.h"
 
 #include <stdlib.h>
 #include <string.h>

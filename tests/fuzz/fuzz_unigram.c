@@ -4,7 +4,7 @@
  * is the text. */
 #include "fuzz.h"
 
-#include "model/unigram.h"
+#include "model/tokenizer/unigram_int.h"
 
 #include <stdlib.h>
 #include <string.h>

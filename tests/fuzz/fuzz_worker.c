@@ -3,8 +3,8 @@
  * The first byte says which of the two the rest is. */
 #include "fuzz.h"
 
-#include "engine/worker_msg.h"
-#include "engine/worker_ring.h"
+#include "engine/worker/worker_msg_int.h"
+#include "engine/worker/worker_ring_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "engine/cuda/cuda_report.h"
+#include "engine/cuda/cuda_report_int.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -2,13 +2,14 @@
 /* fake_gpu: a GPU without hardware, to test the host side of the CUDA engine on any machine.
  *
  * "Device" memory is that of the host, every call works at once, kernels are plain loops over
- * the definitions of gk.h.  What is captured is kept as a list of launches that a graph repeats.
- * Memory that the contract leaves undefined is filled with NaN, so that who reads it shows. */
+ * the definitions of gk_int.h.  What is captured is kept as a list of launches that a graph
+ * repeats.  Memory that the contract leaves undefined is filled with NaN, so that who reads it
+ * shows. */
 #ifndef TESTS_GPU_FAKE_GPU_H
 #define TESTS_GPU_FAKE_GPU_H
-#include "engine/cuda/calib.h"
-#include "engine/cuda/fetch.h"
-#include "engine/cuda/gk.h"
+#include "engine/cuda/kernels/calib_int.h"
+#include "engine/cuda/kernels/fetch_int.h"
+#include "engine/cuda/kernels/gk_int.h"
 
 enum fake_kind {
     FAKE_GEMM,

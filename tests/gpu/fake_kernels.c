@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* fake_kernels: gk.h as plain loops over host memory (fake_gpu.h).  Sums are f32 or double;
+/* fake_kernels: gk_int.h as plain loops over host memory (fake_gpu.h).  Sums are f32 or double;
  * numbers are stored as the real kernels store them, saturating. */
 #include "fake_gpu.h"
 
-#include "engine/cuda/gemm_split90.h"
+#include "engine/cuda/kernels/gemm_split90_int.h"
 
 #include <assert.h>
 #include <math.h>

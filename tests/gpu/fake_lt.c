@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fake_lt: cuBLASLt without the library (fake_gpu.h).  FAKE_LT=FILE: it is there, as that file,
  * with two algorithms, of which the second takes FAKE_LT_US microseconds and the first one more. */
-#include "engine/cuda/gemm_lt.h"
+#include "engine/cuda/gemm_lt_int.h"
 #include "fake_gpu.h"
 
 #include <assert.h>

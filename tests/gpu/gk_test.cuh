@@ -3,7 +3,7 @@
  * compare with, comparing, timing.  A test prints TAP lines and one line a timing. */
 #ifndef TESTS_GPU_GK_TEST_CUH
 #define TESTS_GPU_GK_TEST_CUH
-#include "engine/cuda/gk_dev.cuh"
+#include "engine/cuda/kernels/gk_dev.cuh"
 
 #include <algorithm>
 #include <math.h>

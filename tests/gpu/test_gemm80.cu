@@ -4,7 +4,7 @@
  * A result has 11 (f16) or 8 (bf16) bits: rounding alone leaves 2^-12.8 and 2^-9.8 of the norm, and
  * the bounds are some four times that.  The output is all NaN before, rows behind the last one must
  * stay so, and the first rows of every batch must have the bits they have alone. */
-#include "engine/cuda/choose_gemm.h"
+#include "engine/cuda/gemm_choose_int.h"
 #include "gpu/gk_test.cuh"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_rows: embedding, residual + LayerNorm, packing, pooling and dense layers against plain
  * loops in double on the host; then how fast they are. */
-#include "engine/cuda/calib.h"
+#include "engine/cuda/kernels/calib_int.h"
 #include "gpu/gk_test.cuh"
 
 #include <string.h>

@@ -6,8 +6,8 @@
  * Bounds, as |out - ref| / |ref|: 16-bit results round once, 2.0e-4 and 1.7e-3 in norm. */
 #include "gpu/gk_test.cuh"
 
-#include "engine/cuda/gemm_lt.h"
-#include "engine/cuda/gemm_split90.h"
+#include "engine/cuda/gemm_lt_int.h"
+#include "engine/cuda/kernels/gemm_split90_int.h"
 
 #include <string.h>
 #include <time.h>

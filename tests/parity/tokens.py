@@ -8,7 +8,7 @@ The reference is the `tokenizers` package; nothing of `make test` needs it.
     tokens.py speed DRIVER WORK      both on one thread, in turns; and how long ours takes to load
     tokens.py hashes DRIVER WORK     rewrites tests/fixtures/hashes from the reference's ids
     tokens.py fixtures WORK          rewrites tests/fixtures/tokens-* and unigram-small*
-    tokens.py tables                 rewrites src/model/tokenizer_tables.c
+    tokens.py tables                 rewrites src/model/unicode/unicode_sets.c
 
 WORK is what `tools/setup parity` made: corpus.txt and the tokenizers (corpus.py).
 """
@@ -467,7 +467,7 @@ def table(name, rows):
 def tables(_):
     from tokenizers import normalizers, pre_tokenizers
     words, marks = pre_tokenizers.Whitespace(), normalizers.StripAccents()
-    path = TOP / "src" / "model" / "tokenizer_tables.c"
+    path = TOP / "src" / "model" / "unicode" / "unicode_sets.c"
     text = path.read_text()
     head, tail = text[:text.index("static const struct range words")], text[text.index("static bool within"):]
     path.write_text(head + table("words", ranges(lambda c: len(words.pre_tokenize_str("a" + c + "a")) == 1)) + "\n"

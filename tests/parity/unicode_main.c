@@ -4,7 +4,7 @@
  *   props      a line for every code point: flags, class, lower case, NFD, NFKD, NFC, NFKC
  *   normalize  stdin "FORM hex hex …" to "hex@source hex@source …"
  *   clusters   stdin UTF-8 lines to the cluster lengths in bytes */
-#include "model/unicode.h"
+#include "model/unicode/unicode_int.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@ $(B)/tests/test_health_plugin: | $(FAKE_PLUGINS)
 # a device to run models on, which fails on demand
 FAKE_ENGINE := $(B)/tests/plugin/engine/stoker-cuda.so
 FAKES += $(FAKE_ENGINE)
-$(FAKE_ENGINE): tests/plugin/fake_engine.c $(wildcard src/engine/*.h src/model/*.h src/base/*.h src/base/*/*.h) | setup-build
+$(FAKE_ENGINE): tests/plugin/fake_engine.c $(wildcard src/engine/*.h src/model/*.h src/model/*/*.h src/base/*.h src/base/*/*.h) | setup-build
 	@mkdir -p $(@D)
 	$(call say,FAKE,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -o $@ $<

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "engine/cpu/cpu_int.h"
-#include "model/safetensors.h"
+#include "model/weights/safetensors.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -906,7 +906,7 @@ static double bench_product(const struct cpu_gemm *g, size_t m, const struct ben
 
     product_init(&p, g, m, b->n, b->k);
     product_job(&p, b->act, false, g->a != CPU_E_F32 && !b->add ? CPU_E_BF16 : CPU_E_F32);
-    p.job.whole = b->add && g->bare; /* as layers.c asks for it */
+    p.job.whole = b->add && g->bare; /* as cpu_layers.c asks for it */
     p.job.bias = p.job.whole ? NULL : p.bias;
     p.job.add = b->add && !g->bare ? p.add : NULL;
     p.job.ld_add = b->n;

@@ -4,7 +4,7 @@
 
 #include "base/codec/sha1.h"
 #include "base/str.h"
-#include "model/hub_int.h"
+#include "model/hub/hub_int.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "test.h"
 
 #include "base/str.h"
+#include "model/files/verify.h"
 #include "model/model.h"
-#include "model/verify.h"
 #include "model_box.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "model/pickle.h"
+#include "model/weights/pickle_int.h"
 
 #include <string.h>
 

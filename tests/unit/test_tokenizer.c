@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "model/tokenizer.h"
-#include "model/tokenizer_int.h" /* scores: nobody outside asks for them */
+#include "model/tokenizer/tokenizer_int.h" /* scores: nobody outside asks for them */
 
 #include <pthread.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * with the reference library. */
 #include "test.h"
 
-#include "model/unicode.h"
+#include "model/unicode/unicode_int.h"
 
 #include <string.h>
 

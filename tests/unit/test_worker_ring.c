@@ -4,8 +4,8 @@
 #include "test.h"
 
 #include "base/mem.h"
-#include "engine/worker_msg.h"
-#include "engine/worker_ring.h"
+#include "engine/worker/worker_msg_int.h"
+#include "engine/worker/worker_ring_int.h"
 #include "os/clock.h"
 
 #include <fcntl.h>

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
-#include "model/unicode.h"
-#include "model/unigram.h"
+#include "model/tokenizer/unigram_int.h"
+#include "model/unicode/unicode_int.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "cmd/cmd.h"
 #include "engine/batch.h"
-#include "engine/text.h"
+#include "engine/prompt.h"
 
 /* ---- embed_model.c: a model directory as something that runs batches ---- */
 struct encoder_opts {

@@ -6,10 +6,10 @@
 #include "base/text/units.h"
 #include "cmd/cmd.h"
 #include "cmd/model/cmd_model_int.h"
-#include "model/get.h"
+#include "model/files/verify.h"
+#include "model/hub/get.h"
 #include "model/model.h"
-#include "model/torch_file.h"
-#include "model/verify.h"
+#include "model/weights/torch_file.h"
 #include "os/file.h"
 
 #include <dirent.h>

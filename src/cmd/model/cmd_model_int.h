@@ -3,7 +3,7 @@
 #ifndef CMD_MODEL_CMD_MODEL_INT_H
 #define CMD_MODEL_CMD_MODEL_INT_H
 #include "cmd/cmd.h"
-#include "model/hub.h"
+#include "model/hub/hub.h"
 #include "model/model.h"
 
 /* `stoker model info`: argv[0] is a model's name or folder. */

@@ -5,8 +5,8 @@
 #include "cmd/model/cmd_model_int.h"
 #include "engine/batch.h"
 #include "engine/engine.h"
+#include "model/files/verify.h"
 #include "model/model.h"
-#include "model/verify.h"
 #include "os/file.h"
 
 enum { DTYPES = ST_BOOL + 1, TEXT_MAX = 256, USES_MAX = 16 };

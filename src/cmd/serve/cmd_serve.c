@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "engine/worker.h"
+#include "engine/worker/worker.h"
 #include "os/clock.h"
 #include "os/net/notify.h"
 

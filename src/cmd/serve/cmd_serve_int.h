@@ -8,7 +8,7 @@
 #ifndef CMD_SERVE_CMD_SERVE_INT_H
 #define CMD_SERVE_CMD_SERVE_INT_H
 #include "cmd/cmd.h"
-#include "model/hub.h"
+#include "model/hub/hub.h"
 #include "os/net/listen_fds.h"
 #include "serve/serve.h"
 #include "spec/spec.h"

@@ -4,7 +4,7 @@
  * The network is a row of products C = A * W^T with something done to each element of C
  * before it is stored (bias, GELU, residual).  A kernel (struct cpu_gemm) is one way to
  * compute such products on one instruction set; struct cpu_vec holds the work on rows
- * around them.  cpu.c chooses both at load and knows nothing of instruction sets.
+ * around them.  cpu_engine.c chooses both at load and knows nothing of instruction sets.
  *
  * Invariants
  *  1. An element of C is a sum over k in one fixed order that does not depend on the
@@ -155,7 +155,7 @@ extern const struct cpu_gemm *const cpu_gemms[];
 #define CPU_WORDS_TOP  32767.0f
 #define CPU_SPLIT_TOP  32639.0f /* 127 * 256 + 127 */
 
-/* ---- pack.c: weights as B */
+/* ---- cpu_pack.c: weights as B */
 size_t cpu_round_up(size_t n, size_t to);
 size_t cpu_pack_bytes(const struct cpu_gemm *g, size_t n, size_t k);
 /* How many neighbours of a row of k numbers `turn` mixes; 1: too few to be of use. */

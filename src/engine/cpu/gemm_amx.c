@@ -33,7 +33,7 @@
  * The tests compile this file with AMX_EMULATED, which gives the tile operations as plain C,
  * to check it on machines without tiles. */
 #include "engine/cpu/cpu_int.h"
-#include "engine/cpu/simd_target.h"
+#include "engine/cpu/simd_target_int.h"
 
 #define SIMD_CVT_BF16
 enum { TILE = 16, MR = 32, NR = 32, LINE_B = 128, TILES_B = 16 * LINE_B, C_BYTES = NR * 4 };
@@ -62,9 +62,9 @@ _Static_assert(sizeof(struct tile_config) == 64, "the layout of LDTILECFG");
 #endif
 
 SIMD_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,f16c" AMX_TARGET)
-#include "engine/cpu/simd_avx512.h"
+#include "engine/cpu/simd_avx512_int.h"
 
-#include "engine/cpu/epilogue.h"
+#include "engine/cpu/epilogue_int.h"
 
 /* Tile loads read memory behind the compiler's back. */
 #define MEMORY_FENCE __asm__ volatile("" ::: "memory")

@@ -4,21 +4,21 @@
  *
  * A block is 6 rows by 16 columns: 12 registers of sums, 2 of B, and A broadcast. */
 #include "engine/cpu/cpu_int.h"
-#include "engine/cpu/simd_target.h"
+#include "engine/cpu/simd_target_int.h"
 
 enum { MR = 6, NR = 16 };
 
 SIMD_BEGIN("avx2,fma,f16c")
-#include "engine/cpu/simd_avx2.h"
+#include "engine/cpu/simd_avx2_int.h"
 
-#include "engine/cpu/epilogue.h"
+#include "engine/cpu/epilogue_int.h"
 
 #define ISA        CPU_AVX2
 #define GEMM_F32   cpu_avx2_f32
 #define TITLE_F32  "avx2 f32"
 #define GEMM_BF16  cpu_avx2_bf16
 #define TITLE_BF16 "avx2 f32 by bf16"
-#include "engine/cpu/gemm_f32.h"
+#include "engine/cpu/gemm_f32_int.h"
 
 /* Two neighbours of k at a time: u8 and s8 widened to 16 bits, multiplied, added by pairs. */
 INLINE vi pair(const uint8_t *p)
@@ -41,5 +41,5 @@ INLINE vi pairs(const int8_t *p)
 #define LOAD_A(p)       pair(p)
 #define LOAD_B(p)       pairs(p)
 #define STEP(sum, x, y) vi_add(sum, _mm256_madd_epi16(x, y))
-#include "engine/cpu/gemm_frame.h"
+#include "engine/cpu/gemm_frame_int.h"
 SIMD_END

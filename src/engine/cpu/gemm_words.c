@@ -6,14 +6,14 @@
  * Euclidean norm (CPU_WORDS_NORM), which also keeps every sum inside 32 bits.  Sums are exact,
  * so their order is of no matter. */
 #include "engine/cpu/cpu_int.h"
-#include "engine/cpu/simd_target.h"
+#include "engine/cpu/simd_target_int.h"
 
 enum { MR = 14, NR = 32 };
 
 SIMD_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")
-#include "engine/cpu/simd_avx512.h"
+#include "engine/cpu/simd_avx512_int.h"
 
-#include "engine/cpu/epilogue.h"
+#include "engine/cpu/epilogue_int.h"
 
 #define GEMM            cpu_vnni_i16
 #define TITLE           "avx512 int16"
@@ -26,5 +26,5 @@ SIMD_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")
 #define LOAD_A(p)       vi_set_bits(p)
 #define LOAD_B(p)       vi_load(p)
 #define STEP(sum, x, y) _mm512_dpwssd_epi32(sum, x, y)
-#include "engine/cpu/gemm_frame.h"
+#include "engine/cpu/gemm_frame_int.h"
 SIMD_END

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* cuda_int: the encoder engine on NVIDIA GPUs, between its own files.
  *
- *   ops.c      struct eng_ops, GPUs of this machine, errors
- *   arena.c    memory of a GPU, through its virtual-memory API
- *   net.c      sizes of a model as kernels want them, places of its weights
- *   load.c     weights from files into those places, several threads
+ *   cuda_ops.c      struct eng_ops, GPUs of this machine, errors
+ *   gpu_arena.c    memory of a GPU, through its virtual-memory API
+ *   cuda_net.c      sizes of a model as kernels want them, places of its weights
+ *   cuda_load.c     weights from files into those places, several threads
  *   fp8.c      scales of activations, weights as e4m3, which products stay in 16 bits
- *   forward.c  one pass through the layers, as launches on a stream
+ *   cuda_forward.c  one pass through the layers, as launches on a stream
  *   products.c which way of making a product is the fastest, measured once and kept on disk
  *   graph.c    small passes as CUDA graphs
- *   run.c      batches in, vectors out
+ *   cuda_run.c      batches in, vectors out
  *   swap.c     weights out to the host and back
  *   profile.c  where the time goes
  *
- * Kernels stand behind gk.h.  Nothing of the program is linked: what is needed of it comes
+ * Kernels stand behind gk_int.h.  Nothing of the program is linked: what is needed of it comes
  * through struct eng_host. */
 #ifndef ENGINE_CUDA_CUDA_INT_H
 #define ENGINE_CUDA_CUDA_INT_H
-#include "engine/cuda/choose_gemm.h"
-#include "engine/cuda/cuda_report.h"
-#include "engine/cuda/gk.h"
+#include "engine/cuda/cuda_report_int.h"
+#include "engine/cuda/gemm_choose_int.h"
+#include "engine/cuda/kernels/gk_int.h"
 #include "engine/engine_plugin.h"
 
 #include <cuda.h>
@@ -41,7 +41,7 @@ enum {
     CU_ALIGN = 256            /* of every buffer */
 };
 
-/* ---- ops.c ---- */
+/* ---- cuda_ops.c ---- */
 struct cu_arena {
     pthread_mutex_t lock;
     bool ready;
@@ -84,7 +84,7 @@ static inline size_t cu_max(size_t a, size_t b)
 }
 size_t cu_type_bytes(enum gk_type t);
 
-/* ---- arena.c ---- */
+/* ---- gpu_arena.c ---- */
 /* A range of addresses whose first `committed` bytes have memory.  It grows where it stands:
  * pointers into it stay good, and so do graphs that hold them. */
 struct region {
@@ -104,7 +104,7 @@ enum rc region_commit(struct region *r, size_t bytes, cudaStream_t s, struct err
 void region_empty(struct region *r);
 void region_close(struct region *r); /* fine when it is not open */
 
-/* ---- net.c ---- */
+/* ---- cuda_net.c ---- */
 enum cu_product { CU_QKV, CU_O, CU_FFN1, CU_FFN2, CU_PRODUCTS };
 struct cu_linear {
     enum gk_type type;
@@ -268,10 +268,10 @@ void net_release(struct net *e);
 size_t net_pool_width(const struct model *m);
 size_t net_width(const struct model *m, enum eng_want want);
 
-/* ---- load.c ---- */
+/* ---- cuda_load.c ---- */
 enum rc net_load(struct net *e, struct err *err) MUST_USE;
 
-/* ---- forward.c ---- */
+/* ---- cuda_forward.c ---- */
 struct cu_pass {
     int tokens, sequences, tiles; /* at most */
     bool counted;                 /* how many there are stands in the block */
@@ -322,7 +322,7 @@ void graph_release(struct net *e);
 size_t graph_tokens(size_t tokens);
 size_t graph_sequences(size_t sequences, size_t tokens);
 
-/* ---- run.c ---- */
+/* ---- cuda_run.c ---- */
 enum rc net_slots_open(struct net *e, struct err *err) MUST_USE;
 void net_slots_close(struct net *e);
 enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,

@@ -23,8 +23,8 @@
  *
  * e4m3 is a float: numbers far below the largest keep their three bits until 2^-6, so scales leave
  * room for texts whose numbers reach further than those of the batch. */
-#include "engine/cuda/calib.h"
 #include "engine/cuda/cuda_int.h"
+#include "engine/cuda/kernels/calib_int.h"
 
 #include <assert.h>
 #include <math.h>

@@ -7,7 +7,7 @@
  *
  * What describes a product is made for each call and thrown away: some microseconds of the host,
  * next to products that take longer, and none once they are captured in a graph. */
-#include "engine/cuda/gemm_lt.h"
+#include "engine/cuda/gemm_lt_int.h"
 
 #include <stdlib.h>
 

@@ -2,10 +2,10 @@
 /* products: which way of making each product is the fastest here, for passes that are graphs.
  *
  * A way depends on the matrix, the activation and the bucket of rows.  What the choices' file of
- * this GPU (choose.h) does not know is measured when a model is loaded, over the weights of its
- * layers, and written there: the next load reads it.  A pass then only looks up.  cuBLASLt takes
- * longer to open than most models to load, so that it is opened beside that, and only where there
- * is something to measure or it was chosen for something.  Up to half of GK_SKINNY_ROWS rows
+ * this GPU (gemm_choices_int.h) does not know is measured when a model is loaded, over the weights
+ * of its layers, and written there: the next load reads it.  A pass then only looks up.  cuBLASLt
+ * takes longer to open than most models to load, so that it is opened beside that, and only where
+ * there is something to measure or it was chosen for something.  Up to half of GK_SKINNY_ROWS rows
  * gk_gemm_skinny() has no rival, and beyond CU_GRAPH_TOKENS gk_gemm_sm90(): its tiles fill the
  * GPU.
  *
@@ -15,7 +15,7 @@
  * All of it is a matter of speed: no library, no folder, no room, and the engine goes on with its
  * own kernels as they come. */
 #include "engine/cuda/cuda_int.h"
-#include "engine/cuda/gemm_split90.h"
+#include "engine/cuda/kernels/gemm_split90_int.h"
 
 #include <assert.h>
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
  * `stoker model get`.  What is there already stays, so that a machine without a way out is served
  * by a copy.  What was fetched half way lies in FOLDER/NAME.hub and goes on from there. */
 #include "base/str.h"
-#include "model/get.h"
+#include "model/hub/get.h"
 #include "render/host/host_int.h"
 
 const char *host_model_source(struct arena *a, const char *models, const struct spec_model *m)

@@ -4,7 +4,7 @@
 #include "serve/admin/device_metrics_int.h"
 
 #include "base/mem.h"
-#include "engine/worker.h"
+#include "engine/worker/worker.h"
 
 #include <stdlib.h>
 

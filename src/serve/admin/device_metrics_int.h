@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* devices: metrics of the processes that run plug-ins' devices (engine/worker.h). */
+/* devices: metrics of the processes that run plug-ins' devices (engine/worker/worker.h). */
 #ifndef SERVE_ADMIN_DEVICE_METRICS_INT_H
 #define SERVE_ADMIN_DEVICE_METRICS_INT_H
 #include "metrics/metrics.h"

@@ -22,7 +22,7 @@
 #ifndef SERVE_MODELS_MANAGER_INT_H
 #define SERVE_MODELS_MANAGER_INT_H
 #include "base/mem.h"
-#include "model/files.h"
+#include "model/files/files.h"
 #include "serve/models/models_int.h"
 #include "serve/sched/sched_int.h"
 

@@ -20,7 +20,7 @@
 #define SERVE_MODELS_MODELS_INT_H
 #include "engine/engine.h"
 #include "metrics/metrics.h"
-#include "model/files.h"
+#include "model/files/files.h"
 #include "model/tokenizer.h"
 #include "serve/request_int.h"
 #include "serve/serve.h"

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* worker_link: one process of a worker: its start, its loss, what it prints. */
+#include "engine/worker/worker_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/clock.h"
+#include "os/worker/child.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    LINK_FD = STDERR_FILENO + 1, /* the socket's number in the worker */
+    LINK_FD_SPARE = 16           /* above those that are put in place */
+};
+
+/* ---- the start */
+
+/* In the new process: only what is safe after a fork of a program with threads. */
+static void NORETURN become(const char *exe, char *const argv[], int sock, int talk, pid_t owner)
+{
+    int null = open("/dev/null", O_RDWR);
+    sigset_t none;
+
+    sock = fcntl(sock, F_DUPFD, LINK_FD_SPARE); /* we may have been started without the three */
+    talk = fcntl(talk, F_DUPFD, LINK_FD_SPARE);
+    if (null < 0 || sock < 0 || talk < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(talk, STDOUT_FILENO) < 0 || dup2(talk, STDERR_FILENO) < 0 || dup2(sock, LINK_FD) < 0)
+        _exit(126);
+    (void)close_range(LINK_FD + 1, ~0U, 0);
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setpgid(0, 0); /* a ^C is for the owner, which then lets us end */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != owner)
+        _exit(1);
+    execv(exe, argv);
+    _exit(127);
+}
+
+struct ends { /* ours and the worker's */
+    int sock[2], talk[2];
+};
+
+static enum rc open_ends(struct ends *e, struct err *err)
+{
+    *e = (struct ends){ { -1, -1 }, { -1, -1 } };
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, e->sock))
+        return err_sys(err, "could not open a socket");
+    if (pipe2(e->talk, O_CLOEXEC) || fcntl(e->talk[0], F_SETFL, O_NONBLOCK) ||
+        fcntl(e->sock[0], F_SETFL, O_NONBLOCK)) {
+        close(e->sock[0]);
+        close(e->sock[1]);
+        return err_sys(err, "could not open a pipe");
+    }
+    return RC_OK;
+}
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static enum rc start_process(struct worker *w, struct link *l, struct err *err)
+{
+    char name[] = "stoker", command[] = "serve", option[] = "--worker", number[4];
+    char *argv[] = { name, command, option, number, NULL };
+    const char *exe = w->all->exe ? w->all->exe : "/proc/self/exe";
+    pid_t owner = getpid();
+    struct msg_ask setup;
+    struct ends e;
+
+    (void)snprintf(number, sizeof(number), "%d", LINK_FD);
+    if (open_ends(&e, err))
+        return err->code;
+    l->sock = e.sock[0];
+    l->talk = e.talk[0];
+    msg_ask_init(&setup, MSG_SETUP);
+    (void)str_copy(setup.device, sizeof(setup.device), w->device);
+    bool sent = msg_send(l->sock, &setup, sizeof(setup), l->ring.fd);
+    l->pid = sent ? fork() : -1;
+    if (l->pid == 0)
+        become(exe, argv, e.sock[1], e.talk[1], owner);
+    close(e.sock[1]);
+    close(e.talk[1]);
+    return l->pid > 0 ? RC_OK
+                      : err_sys(err, "could not start the worker of device '%s'", w->device);
+}
+
+enum rc link_start(struct worker *w, struct err *err)
+{
+    struct link *l = xcalloc(1, sizeof(*l));
+    enum rc rc;
+
+    assert(!w->link);
+    l->refs = 1;
+    l->sock = l->talk = -1;
+    l->started_ms = l->sign_ms = clock_mono_ms();
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->freed, NULL);
+    rc = wring_new(&l->ring, err);
+    if (rc == RC_OK)
+        wring_beat(&l->ring, WRING_BATCHES, WORKER_START);
+    if (rc == RC_OK)
+        rc = start_process(w, l, err);
+    if (rc != RC_OK) {
+        link_release(l);
+        return rc;
+    }
+    w->link = l;
+    w->starts++;
+    return RC_OK;
+}
+
+void link_release(struct link *l)
+{
+    if (--l->refs)
+        return;
+    close_end(&l->sock);
+    close_end(&l->talk);
+    wring_close(&l->ring);
+    pthread_cond_destroy(&l->freed);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+/* ---- the loss */
+
+const char *link_call(const struct link *l)
+{
+    uint32_t batches = wring_call(&l->ring, WRING_BATCHES), control;
+
+    control = wring_call(&l->ring, WRING_CONTROL);
+    return worker_call_name(batches == WORKER_IDLE ? control : batches);
+}
+
+void link_state(const struct link *l, char *out, size_t cap)
+{
+    struct child_report rep = { .pid = l->pid };
+
+    out[0] = '\0';
+    if (!l->reaped)
+        child_note_sleep(&rep);
+    if (rep.state)
+        (void)snprintf(out, cap, ", in state %c%s%s", rep.state, rep.wchan[0] ? ", asleep in " : "",
+                       rep.wchan);
+}
+
+static void tell_calls(struct worker *w)
+{
+    for (struct call *c = w->calls; c; c = c->next)
+        c->lost = true;
+    for (struct proxy *p = w->models; p; p = p->next) {
+        p->link = NULL;
+        p->reload = 0;
+        p->why = (struct err){ 0 };
+    }
+}
+
+static void plan_start(struct worker *w, const struct link *l)
+{
+    int64_t now = clock_mono_ms();
+
+    if (now - l->started_ms >= WORKER_WELL_MS)
+        w->backoff_ms = 0;
+    w->backoff_ms = w->backoff_ms ? w->backoff_ms * 2 : WORKER_BACKOFF_MS;
+    if (w->backoff_ms > WORKER_BACKOFF_MS_MAX)
+        w->backoff_ms = WORKER_BACKOFF_MS_MAX;
+    w->start_ms = now + w->backoff_ms;
+}
+
+/* Never waited for: one that sleeps in the driver goes when its call returns, if it does. */
+static void bury(struct worker *w, struct link *l)
+{
+    if (l->reaped)
+        return;
+    (void)kill(l->pid, SIGKILL);
+    if (w->gone_count < WORKER_GONE_MAX)
+        w->gone[w->gone_count++] = l->pid;
+    l->reaped = true; /* as far as this link is concerned */
+}
+
+void link_lost(struct worker *w, struct link *l, const char *fmt, ...)
+{
+    char what[ERR_MSG_MAX - 128];
+    va_list ap;
+
+    if (atomic_load(&l->lost))
+        return;
+    va_start(ap, fmt);
+    (void)vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    (void)err_set(&l->why, RC_NODEV, "the worker of device '%s' (process %d) %s", w->device,
+                  (int)l->pid, what);
+    bury(w, l);
+    plan_start(w, l);
+    w->why = l->why;
+    w->failures++;
+    w->asked = false;
+    w->link = NULL;
+    tell_calls(w);
+    atomic_store(&l->lost, true);
+    wring_wake_owner(&l->ring);
+    pthread_mutex_lock(&l->lock);
+    pthread_cond_broadcast(&l->freed);
+    pthread_mutex_unlock(&l->lock);
+    pthread_cond_broadcast(&w->all->changed);
+    if (w->models)
+        workers_say(w->all, "%s; it is started again in %.1f s", l->why.msg,
+                    (double)w->backoff_ms / 1000);
+    workers_wake(w->all); /* it reaps */
+    link_release(l);
+}
+
+/* ---- what it prints */
+
+static void say_line(struct worker *w, struct link *l)
+{
+    int64_t now = clock_mono_ms();
+
+    l->line[l->line_len] = '\0';
+    l->line_len = 0;
+    if (now - w->lines_ms >= WORKER_LINES_MS) {
+        if (w->lines > WORKER_LINES_MAX)
+            workers_say(w->all, "worker %s: %zu lines more", w->device,
+                        w->lines - WORKER_LINES_MAX);
+        w->lines_ms = now;
+        w->lines = 0;
+    }
+    str_make_text(l->line);
+    if (l->line[0] && ++w->lines <= WORKER_LINES_MAX)
+        workers_say(w->all, "worker %s: %s", w->device, l->line);
+}
+
+void link_listen(struct worker *w, struct link *l)
+{
+    char chunk[4096];
+    ssize_t n;
+
+    for (size_t sum = 0; sum < WORKER_TALK_MAX && (n = read(l->talk, chunk, sizeof(chunk))) > 0;
+         sum += (size_t)n)
+        for (ssize_t i = 0; i < n; i++) {
+            if (chunk[i] == '\n')
+                say_line(w, l);
+            else if (l->line_len + 1 < sizeof(l->line))
+                l->line[l->line_len++] = chunk[i];
+        }
+}

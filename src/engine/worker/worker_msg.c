@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/worker/worker_msg_int.h"
+
+#include "base/str.h"
+
+#include <assert.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MSG_MAGIC = 0x73746b6d };
+
+/* ---- making */
+
+void msg_ask_init(struct msg_ask *m, enum msg_kind kind)
+{
+    *m = (struct msg_ask){ .magic = MSG_MAGIC, .kind = kind };
+}
+
+void msg_answer_init(struct msg_answer *m, enum msg_kind kind)
+{
+    *m = (struct msg_answer){ .magic = MSG_MAGIC, .kind = kind };
+}
+
+enum rc msg_ask_model(struct msg_ask *m, const struct model *net, const struct eng_opts *o,
+                      struct err *err)
+{
+    static_assert(sizeof(struct eng_opts) == 40, "an option that is new must travel too");
+    if (!str_copy(m->dir, sizeof(m->dir), net->dir) ||
+        !str_copy(m->isa, sizeof(m->isa), o->isa ? o->isa : "") ||
+        !str_copy(m->device, sizeof(m->device), o->device ? o->device : ""))
+        return err_set(err, RC_LIMIT, "folder '%.200s…' has a name that is too long", net->dir);
+    m->dtype = (uint32_t)o->dtype;
+    m->threads = o->threads;
+    m->invariant = o->invariant;
+    m->timed = o->timed;
+    m->pool = (uint32_t)net->pool;
+    m->normalize = net->normalize;
+    return RC_OK;
+}
+
+void msg_answer_error(struct msg_answer *m, enum rc rc, const struct err *err)
+{
+    m->rc = (int32_t)rc;
+    (void)str_copy(m->msg, sizeof(m->msg), err->msg);
+    (void)str_copy(m->hint, sizeof(m->hint), err->hint);
+}
+
+/* ---- reading */
+
+static bool ends(const char *s, size_t cap)
+{
+    return memchr(s, '\0', cap) != NULL;
+}
+
+bool msg_ask_read(const void *data, size_t len, struct msg_ask *out)
+{
+    struct msg_ask m;
+
+    if (len != sizeof(m))
+        return false;
+    memcpy(&m, data, sizeof(m));
+    if (m.magic != MSG_MAGIC || m.kind < MSG_SETUP || m.kind > MSG_MEMORY ||
+        m.dtype >= ENG_DTYPES || m.pool > MODEL_POOL_WEIGHTED || m.normalize > 1 || m.threads < 0 ||
+        m.invariant > 1 || m.timed > 1 || !ends(m.device, sizeof(m.device)) ||
+        !ends(m.isa, sizeof(m.isa)) || !ends(m.dir, sizeof(m.dir)))
+        return false;
+    *out = m;
+    return true;
+}
+
+bool msg_answer_read(const void *data, size_t len, struct msg_answer *out)
+{
+    struct msg_answer m;
+
+    if (len != sizeof(m))
+        return false;
+    memcpy(&m, data, sizeof(m));
+    if (m.magic != MSG_MAGIC || m.kind < MSG_HELLO || m.kind > MSG_REPLY || m.rc > RC_OK ||
+        m.rc < RC_TIMEOUT || m.count > MSG_DEVICES_MAX)
+        return false;
+    char *const texts[] = { m.name, m.device_kind, m.describe, m.msg, m.hint };
+    const size_t sizes[] = { sizeof(m.name), sizeof(m.device_kind), sizeof(m.describe),
+                             sizeof(m.msg), sizeof(m.hint) };
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        if (!ends(texts[i], sizes[i]))
+            return false;
+        str_make_text(texts[i]);
+    }
+    *out = m;
+    return true;
+}
+
+enum rc msg_answer_rc(const struct msg_answer *m, struct err *err)
+{
+    if (m->rc == RC_OK)
+        return RC_OK;
+    if (m->hint[0])
+        err_hint(err, "%s", m->hint);
+    return err_set(err, (enum rc)m->rc, "%s", m->msg[0] ? m->msg : "it gave no reason");
+}
+
+/* ---- sending */
+
+bool msg_send(int sock, const void *p, size_t len, int fd)
+{
+    char space[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct iovec iov = { .iov_base = (void *)(uintptr_t)p, .iov_len = len };
+    struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+    if (fd >= 0) {
+        m.msg_control = space;
+        m.msg_controllen = sizeof(space);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    }
+    return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+}
+
+ssize_t msg_receive(int sock, void *p, size_t cap, int *out_fd)
+{
+    char space[CMSG_SPACE(sizeof(int))];
+    struct iovec iov = { .iov_base = p, .iov_len = cap };
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)
+    };
+    ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+
+    if (out_fd)
+        *out_fd = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int))) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+        if (out_fd)
+            *out_fd = fd;
+        else
+            close(fd);
+    }
+    if (n > 0 && m.msg_flags & MSG_TRUNC)
+        return 1; /* larger than any of ours: no reader takes that length */
+    return n;
+}
