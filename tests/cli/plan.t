@@ -38,7 +38,8 @@ test_expect 'a model by what was measured of it, and the largest micro-batch tha
     ! stoker plan memory --params 304M --act-bytes-sample 450M --micro-batch 301 --gpus 8 --gpu h200 >/dev/null
 '
 test_expect 'a machine that stoker detect described' '
-    stoker plan memory --model llama-3.1-8b --machine "$TOP/tests/golden/machines/cloud-efa/inventory.json" \
+    stoker detect --root "$BUILD/machines/cloud-efa.tar" --json >efa.json &&
+    stoker plan memory --model llama-3.1-8b --machine efa.json \
         --gpus 16 --zero 1 --json >j &&
     python3 -c "
 import json
@@ -120,8 +121,8 @@ test_expect 'measured models and machines that cannot be' '
     refused "option '"'--params'"' cannot be '"'x'"'" "86M" --params x --act-bytes-sample 1M &&
     refused "rule tp-heads" "is 1." --params 86M --act-bytes-sample 1M --tp 2 &&
     refused "both say which GPU" "Leave one" --model gpt2 --gpu h100 --machine x &&
-    refused "20 GPUs are no whole nodes of 8" "is 24." --model gpt2 --gpus 20 \
-        --machine "$TOP/tests/golden/machines/dgx-h100/inventory.json" &&
+    stoker detect --root "$BUILD/machines/dgx-h100.tar" --json >dgx.json &&
+    refused "20 GPUs are no whole nodes of 8" "is 24." --model gpt2 --gpus 20 --machine dgx.json &&
     refused "is cut into MIG instances" "switch MIG off" --model gpt2 \
         --machine "$TOP/tests/golden/machines/mig-h200/inventory.json"
 '
