@@ -6,7 +6,7 @@
 #include "base/codec/gzip.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "hw/show.h"
+#include "hw/print/hw_print.h"
 #include "nccl/nccl.h"
 
 #include <errno.h>

@@ -66,7 +66,7 @@ const struct nccl_port *check_nccl_port(const struct check_out *o, const struct 
 /* ---- checks_acs.c: the check of checks_rdma.c that has a file of its own ---- */
 void check_acs(const struct hw *hw, struct check_out *o);
 
-/* ---- facts.c: questions several checks ask ---- */
+/* ---- health_facts.c: questions several checks ask ---- */
 enum { FACTS_NAME_MAX = 64 };
 /* "GPU 3", or "0000:1b:00.0" when the driver gave it no index. */
 const char *facts_gpu_name(const struct hw_gpu *g, char out[FACTS_NAME_MAX]);

@@ -6,7 +6,7 @@
  * sources, so a captured root replays a machine in a test.  A missing source leaves
  * its fields unknown (struct maybe, NULL strings) and is a note, not an error.
  *
- * Every struct here has a row table in hw/schema.c: JSON (stoker.inventory/1) is
+ * Every struct here has a row table in hw/hw_schema.c: JSON (stoker.inventory/1) is
  * written and read from it.  A field is added in three places: here, its row there,
  * the source that fills it.
  *
@@ -302,7 +302,7 @@ struct hw_distance { /* GPU i of gpus[] to a NIC */
                                  "NODE" same NUMA node, "SYS" across sockets; NULL unknown */
 };
 
-/* ---- limits and kernel facts (limits.c) ---- */
+/* ---- limits and kernel facts (kernel_limits.c) ---- */
 struct hw_limits {
     struct maybe memlock_bytes; /* soft RLIMIT_MEMLOCK; -1: unlimited */
     struct maybe memlock_hard_bytes;
@@ -341,7 +341,7 @@ struct hw_mount {
     struct maybe avail_bytes;
 };
 
-/* ---- where it runs (place.c) ---- */
+/* ---- where it runs (runtime_env.c) ---- */
 struct hw_env {
     const char *name;
     const char *value;

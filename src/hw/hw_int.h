@@ -9,7 +9,7 @@
 #include "hw/hw.h"
 
 /* What system calls say, in a struct with a row table so that a capture can carry
- * it as /stoker/self.json (self.c).  Everything else comes from files. */
+ * it as /stoker/self.json (syscalls.c).  Everything else comes from files. */
 struct hw_self_addr { /* getifaddrs() */
     const char *ifname;
     const char *family; /* "inet", "inet6" */
@@ -57,7 +57,7 @@ struct hw_self {
     size_t packages_count;
 };
 extern const struct field_table hw_self_table;
-/* Makes every string below `obj` printable (schema.c): a capture's documents may hold
+/* Makes every string below `obj` printable (hw_schema.c): a capture's documents may hold
  * terminal escapes, and none may reach a terminal. */
 void hw_clean(const struct field_table *t, void *obj);
 /* Figures of an inventory that was read from a file and that no machine has: range.c */

@@ -293,7 +293,7 @@ enum rc nccl_why(const struct hw *hw, const char *name, const char *peer, bool j
 /* {"schema": "stoker.nccl/1", "choice", "env", "lint"} */
 void nccl_write_json(const struct hw *hw, const struct nccl_opts *opts, struct buf *out);
 
-/* hw_picture() with the ports marked that NCCL uses (mark.c). */
+/* hw_picture() with the ports marked that NCCL uses (nccl_picture.c). */
 void nccl_picture(const struct hw *hw, struct buf *out);
 
 #endif

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* nccl_int: what the files of nccl/ share; nobody outside includes it.
  *
- *   text.c   small helpers for sentences
- *   match.c  NCCL's filters on names: "=mlx5_0:1,mlx5_1", "^docker,lo"
- *   gid.c    addresses of RDMA ports and NCCL's search among them
- *   level.c  distances as NCCL counts them; GPUDirect RDMA and P2P
- *   iface.c  the bootstrap interface, and the route to the other nodes
- *   ports.c  the RDMA ports NCCL takes; want*.c those it should
- *   fabric.c the networks the ports are on
- *   fuse.c   ports of one card that are one NIC; score.c what each GPU gets of a choice of ports
- *   land.c   the networks the search for addresses ends on
- *   gpus.c   the GPUs a job here can use; nics.c NICs without an RDMA device
- *   doubt.c  what else steers NCCL: plug-ins, a topology file, NVLink to other machines
- *   choose.c puts them together; versions.c asks again for the other NCCLs found here
- *   against*.c  the choice beside NCCL's own words
- *   env*.c   the environment (env_int.h); lint.c, lint_net.c its mistakes; why.c explains;
- *   write.c  shell text and JSON */
+ *   nccl_text.c    small helpers for sentences
+ *   choose/        what NCCL will choose, and what it should:
+ *     name_filter.c  NCCL's filters on names: "=mlx5_0:1,mlx5_1", "^docker,lo"
+ *     gid.c          addresses of RDMA ports and NCCL's search among them
+ *     level.c        distances as NCCL counts them; GPUDirect RDMA and P2P
+ *     iface.c        the bootstrap interface, and the route to the other nodes
+ *     ports.c        the RDMA ports NCCL takes; recommend*.c those it should
+ *     fabric.c       the networks the ports are on
+ *     merge_nics.c   ports of one card that are one NIC
+ *     score.c        what each GPU gets of a choice of ports
+ *     gid_networks.c the networks the search for addresses ends on
+ *     gpus.c         the GPUs a job here can use
+ *     nics_without_rdma.c  what to do about those
+ *     caveats.c      what else steers NCCL: plug-ins, a topology file, NVLink to other machines
+ *     nccl_choose.c  puts them together; versions.c asks again for the other NCCLs found here
+ *   against/       the choice beside NCCL's own words
+ *   env/           the environment (env_int.h)
+ *   lint/          mistakes in the variables that are set
+ *   nccl_explain.c one variable on one page
+ *   nccl_write.c   shell text and JSON
+ *   nccl_picture.c the machine's picture with the ports that NCCL uses */
 #ifndef NCCL_NCCL_INT_H
 #define NCCL_NCCL_INT_H
 #include "nccl/nccl.h"
@@ -36,10 +42,10 @@ struct sim {
     signed char *direct; /* the same two without PXN */
     int64_t *direct_mbps;
     int64_t *picked_mbps; /* for each port: the rate of the NIC that NCCL makes of those it picks */
-    bool *shared; /* want_use.c, for each port: what else its network carries tells nothing */
+    bool *shared; /* recommend_use.c, for each port: what else its network carries tells nothing */
 };
 
-/* ---- text.c ---- */
+/* ---- nccl_text.c ---- */
 const char *nccl_env_of(const struct hw *hw, const char *name); /* NULL when unset or empty */
 /* The number NCCL reads from a variable: the digits it begins with, 0 without any
  * ("true" is 0), `dflt` when unset or too great. */
@@ -59,7 +65,7 @@ bool nccl_older_patch(const struct hw *hw, int major, int minor, int patch);
 size_t nccl_ports_max(const struct hw *hw);
 bool nccl_cpu_is_zhaoxin(const struct hw *hw);
 
-/* ---- match.c ---- */
+/* ---- name_filter.c ---- */
 enum { /* as many entries as NCCL reads; the rest is without effect */
        MATCH_HCAS = 32,
        MATCH_IFS = 16,
@@ -239,7 +245,7 @@ bool ports_hidden(const struct hw *hw);     /* devices in sysfs, but no way to o
  * 0: they are one network, or joined, or not known. */
 size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c);
 
-/* ---- want.c ---- */
+/* ---- recommend.c ---- */
 void want_choose(struct sim *s);
 /* Sets of ports: ports_count entries. */
 bool *want_set_wanted(const struct sim *s);
@@ -265,14 +271,14 @@ int64_t want_set_worth_up(const struct sim *s, const bool *set);
 bool want_set_dominates(const struct sim *s, const bool *a, const bool *b);
 bool want_port_is_dead(const struct sim *s, const struct nccl_port *p); /* it should be up */
 
-/* ---- want_cards.c ---- */
+/* ---- recommend_cards.c ---- */
 void want_functions(struct sim *s);
 /* The same where NCCL_IB_HCA has decided: one function of a port counts, of those that it names if
  * it names one. */
 void want_functions_count(struct sim *s);
 void want_hardware(struct sim *s);
 
-/* ---- want_use.c ---- */
+/* ---- recommend_use.c ---- */
 void want_use(struct sim *s); /* once addresses and functions are sorted out */
 /* File systems or the default route are on its network, which is for that. */
 bool want_port_is_busy(const struct sim *s, const struct nccl_port *p);
@@ -281,7 +287,7 @@ bool want_set_is_shared(const struct sim *s, const bool *set);
 /* Tells of such ports where all stay, those without another use too. */
 void want_use_doubt(struct sim *s);
 
-/* ---- want_rails.c ---- */
+/* ---- recommend_rails.c ---- */
 void want_rails(struct sim *s); /* once the addresses are chosen: they tell the rails */
 
 /* ---- fabric.c ---- */
@@ -294,7 +300,7 @@ bool *fabric_storage_nets(struct arena *a, const struct hw *hw);
 /* The first network file system whose network cannot be told; NULL: none. */
 const struct hw_mount *fabric_unplaced(struct arena *a, const struct hw *hw);
 
-/* ---- land.c ---- */
+/* ---- gid_networks.c ---- */
 void land_choose(struct sim *s); /* fills gid_range and gid_nets_why; once ports are wanted */
 /* This entry is on one network on every wanted port, or on rails; unless `storage_too` on none
  * that file systems are mounted over. */
@@ -305,7 +311,7 @@ bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t
 /* The index that --env sets since NCCL's search does not serve; unknown: it sets none. */
 struct maybe env_gid_pin(const struct sim *s);
 
-/* ---- fuse.c ---- */
+/* ---- merge_nics.c ---- */
 struct fused {      /* ports_count entries; those outside the set are NICs of their own */
     size_t *first;  /* of the ports of the NIC that it is part of */
     int64_t *rates; /* of that NIC */
@@ -338,7 +344,7 @@ const char *score_way_text(struct arena *a, const struct nccl_way *w);
 /* "GPU 0-7 100 Gb/s at PHB by NCCL's own choice, 200 Gb/s at PIX" and then `ours`. */
 const char *score_text(struct arena *a, const struct nccl_choice *c, const char *ours);
 
-/* ---- doubt.c ---- */
+/* ---- caveats.c ---- */
 void doubt_choose(struct sim *s);
 void mnnvl_choose(struct sim *s);
 /* Why NCCL does not find wanted NICs in the topology file, as a sentence; NULL: it does. */
@@ -350,7 +356,7 @@ bool doubt_net_named(const struct hw *hw);
 /* The net plug-in that NCCL would load and use; NULL: none. */
 const char *doubt_net_plugin(const struct hw *hw);
 
-/* ---- nics.c ---- */
+/* ---- nics_without_rdma.c ---- */
 void nics_choose(struct sim *s); /* fills bare_why and bare_remedy */
 
 /* ---- gpus.c ---- */
@@ -358,7 +364,7 @@ void nics_choose(struct sim *s); /* fills bare_why and bare_remedy */
 bool gpus_cut(const struct hw *hw, const bool *visible);
 void gpus_choose(struct sim *s);
 
-/* ---- choose.c ---- */
+/* ---- nccl_choose.c ---- */
 void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *out);
 /* ... for the NCCL that a job loads, with no look at others. */
 void nccl_choose_once(const struct hw *hw, const char *peer, struct nccl_choice *out);

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "base/text/units.h"
 #include "catalog/catalog.h"
-#include "hw/compare.h"
+#include "hw/compare/compare.h"
 #include "plan/feasible.h"
 #include "render/render.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The fake's functions: one for each row of NVML_CALLS, each the inverse of the
- * question in src/hw/nvml_ask.c or nvml_link.c.  fakenvml.h says what this is. */
+ * question in src/hw/nvml/nvml_query.c or nvml_link.c.  fakenvml.h says what this is. */
 #include "fakenvml.h"
 
 #include "base/str.h"

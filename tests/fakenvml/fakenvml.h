@@ -27,7 +27,7 @@
  *   reload               the driver went away underneath: 1 for every call but the first ones */
 #ifndef FAKENVML_H
 #define FAKENVML_H
-#include "hw/nvml_int.h"
+#include "hw/nvml/nvml_int.h"
 
 struct nvml_dev { /* what the library's handles point to */
     const struct hw_gpu *gpu;

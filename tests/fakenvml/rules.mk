@@ -3,7 +3,7 @@
 # code it shares with the program (JSON, the row tables, the words), position
 # independent and hidden, so that loading it cannot disturb the program's own.
 FAKENVML := $(B)/tests/libfakenvml.so
-FAKENVML_SRC := $(wildcard tests/fakenvml/*.c) $(wildcard src/base/*.c src/base/*/*.c) src/hw/schema.c src/hw/nvml_words.c
+FAKENVML_SRC := $(wildcard tests/fakenvml/*.c) $(wildcard src/base/*.c src/base/*/*.c) src/hw/hw_schema.c src/hw/nvml/nvml_words.c
 FAKENVML_OBJ := $(FAKENVML_SRC:%.c=$(B)/pic/%.o)
 
 $(B)/pic/%.o: %.c | setup-build

@@ -3,7 +3,7 @@
  * itself. */
 #include "fuzz.h"
 
-#include "hw/compare.h"
+#include "hw/compare/compare.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/attr.h"
-#include "hw/mask.h"
+#include "hw/capture/capture_mask.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

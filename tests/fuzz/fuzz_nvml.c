@@ -4,7 +4,7 @@
  * GPUs in order, each with a state, pairs that point to GPUs. */
 #include "fuzz.h"
 
-#include "hw/nvml_int.h"
+#include "hw/nvml/nvml_int.h"
 
 #include <stdlib.h>
 #include <unistd.h>

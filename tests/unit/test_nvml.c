@@ -5,7 +5,7 @@
  * this program. */
 #include "test.h"
 
-#include "hw/nvml_int.h"
+#include "hw/nvml/nvml_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"

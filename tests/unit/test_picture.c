@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The picture: nothing overlaps, nothing leaves the page, every device is there. */
-#include "hw/show.h"
+#include "hw/print/hw_print.h"
 
 #include "base/str.h"
 #include "test.h"

@@ -20,7 +20,7 @@ enum field_kind {
     FIELD_INTS    /* struct maybe array: pointer at off, size_t count at count_off */
 };
 
-/* What a row is to whoever holds two machines side by side (hw/compare.c).  A row that says nothing
+/* What a row is to hw/compare/, which holds two machines side by side.  A row that says nothing
  * is FIELD_SAME, so that a new field is compared without anybody thinking of it. */
 enum field_role {
     FIELD_SAME = 0, /* equal machines have equal values */

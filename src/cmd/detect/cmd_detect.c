@@ -6,7 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/detect/detect_int.h"
 #include "health/health.h"
-#include "hw/show.h"
+#include "hw/print/hw_print.h"
 
 #include <arpa/inet.h>
 

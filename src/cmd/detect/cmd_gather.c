@@ -7,7 +7,7 @@
 #include "base/text/units.h"
 #include "cmd/cmd.h"
 #include "cmd/detect/detect_int.h"
-#include "hw/mask.h"
+#include "hw/capture/capture_mask.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/detect/detect_int.h"
 #include "cmd/detect/machine_int.h"
-#include "hw/compare.h"
+#include "hw/compare/compare.h"
 #include "os/file.h"
 #include "render/render.h"
 

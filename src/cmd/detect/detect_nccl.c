@@ -3,7 +3,7 @@
  * and the environment with its warnings. */
 #include "base/str.h"
 #include "cmd/detect/detect_int.h"
-#include "hw/show.h"
+#include "hw/print/hw_print.h"
 
 #include <inttypes.h>
 

@@ -28,7 +28,7 @@
  *  4. A call that a GPU does not support is made once. */
 #ifndef TELEMETRY_GPU_GPU_INT_H
 #define TELEMETRY_GPU_GPU_INT_H
-#include "hw/nvml.h"
+#include "hw/nvml/nvml.h"
 #include "telemetry/collect/collect.h"
 #include "telemetry/record/stream.h"
 
@@ -370,7 +370,7 @@ bool gpu_due(const struct gpu_sampler *s, enum gpu_pace pace);
 /* Tells how the GPU stands after a round or an attempt to attach it, when that changed. */
 void gpu_tell_lost(struct gpu_sampler *s);
 
-/* The one way to call the library, as ASK() of hw/nvml_int.h.  `sub` tells calls of one name
+/* The one way to call the library, as ASK() of hw/nvml/nvml_int.h.  `sub` tells calls of one name
  * apart, -1: none. */
 #define GPU_ASK(s, sub, fn, args)                                                                  \
     (gpu_ask_begin((s), GPU_CALL_##fn, (sub), (s)->api.fn != NULL)                                 \

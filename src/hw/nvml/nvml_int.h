@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* nvml_int: what the files that speak with NVIDIA's driver share.
+ *
+ *   nvml_abi.h    layouts and numbers of the library
+ *   nvml.h        its functions and words, for the GPU collector too
+ *   nvml_load.c   finds the library and its functions
+ *   nvml_query.c    asks, in a child process that may hang or crash
+ *   nvml_link.c   its questions about NVLink, MIG instances and pairs
+ *   nvml_words.c  the library's numbers as words, both ways
+ *   nvml.c        runs the child or reads a capture, records
+ *   nvml_merge.c  joins the answers with what PCI knows
+ *
+ * The child sends one JSON document of schema stoker.nvml/1 a line, each with a
+ * part of the whole ({"nvidia": …}, {"gpus": [one]}, {"pairs": […]}), as it learns
+ * it: what came before a hang is kept. */
+#ifndef HW_NVML_NVML_INT_H
+#define HW_NVML_NVML_INT_H
+#include "hw/hw_int.h"
+#include "hw/nvml/nvml.h"
+#include "os/worker/child.h"
+
+enum {
+    NVML_PAIRS_MAX = NVML_GPUS_MAX * (NVML_GPUS_MAX - 1) / 2, /* pairs of them */
+    NVML_ERRORS_MAX = 32,                                     /* failed calls kept a GPU */
+    NVML_DOC_MAX = 8 << 20                                    /* bytes of a stoker.nvml/1 */
+};
+
+/* ---- nvml_query.c: inside the child ---- */
+enum { ASK_NO_SUB = -1 }; /* the call has no argument beside the device */
+
+struct ask { /* one GPU that is being asked, or the driver itself */
+    struct child_link *link;
+    const struct nvml_api *api;
+    struct arena *a;
+    struct nvml_dev *dev;
+    struct hw_gpu *gpu; /* NULL: the driver itself */
+    unsigned index;     /* the driver's number of the GPU */
+    int mig;            /* position of the MIG instance asked about; -1: the GPU */
+    int scope;          /* link that a field is asked about; -1: none */
+    bool lost;          /* it fell off the bus: no more questions */
+    int refused;        /* why ask_begin() said no */
+    struct hw_gpu_err errors[NVML_ERRORS_MAX];
+    size_t errors_count;
+};
+
+/* The one way to call the library: names the call to the parent first, and keeps a
+ * code that is neither success nor "this GPU has no such thing".  `sub` is the
+ * argument that tells calls of one name apart (a link, a field), or ASK_NO_SUB;
+ * `args` stand in parentheses. */
+#define ASK(q, sub, fn, args) ASK_OR(q, sub, NVML_OK, fn, args)
+/* The same, where the code `fine` is an answer like any other: nothing is kept. */
+#define ASK_OR(q, sub, fine, fn, args)                                                             \
+    (ask_begin((q), "nvml" #fn, (sub), (q)->api->fn != NULL)                                       \
+         ? ask_end((q), "nvml" #fn, (sub), (fine), (q)->api->fn args)                              \
+         : (q)->refused)
+bool ask_begin(struct ask *q, const char *call, int sub, bool present);
+int ask_end(struct ask *q, const char *call, int sub, int fine, int rc);
+/* Did the library say that it wants an older form of the call? */
+bool ask_older(int rc);
+struct maybe ask_field(struct ask *q, enum nvml_field id, int link); /* link -1: none */
+const char *ask_text(struct ask *q, char *text); /* printable, in the arena; NULL when empty */
+struct maybe ask_memory(struct ask *q, struct maybe *reserved, struct maybe *used);
+
+void nvml_child(struct child_link *l, void *arg); /* arg: const char *, the library or NULL */
+
+/* ---- nvml_link.c: inside the child ---- */
+void ask_links(struct ask *q);
+void ask_migs(struct ask *q);
+/* Of two GPUs: q asks as the first. */
+void ask_pair(struct ask *q, struct nvml_dev *other, unsigned other_index, struct hw_gpu_pair *out);
+
+/* ---- nvml.c ---- */
+/* Joins the lines that the child sent; a line that is no document is an error. */
+enum rc nvml_join(struct arena *a, const char *lines, size_t len, struct hw_nvml *out,
+                  struct err *err) MUST_USE;
+/* A whole document. */
+enum rc nvml_read_json(struct arena *a, const char *text, size_t len, struct hw_nvml *out,
+                       struct err *err) MUST_USE;
+void nvml_write_json(const struct hw_nvml *n, struct buf *out);
+/* Asks the driver; never fails, n->nvidia says what went wrong. */
+void nvml_probe(struct arena *a, const struct hw_opts *opts, struct hw_nvml *n);
+
+/* ---- nvml_merge.c ---- */
+void nvml_merge(struct hw_build *b, const struct hw_nvml *n);
+
+#endif
