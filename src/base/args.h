@@ -39,6 +39,26 @@ struct opt {
     const char *help;    /* lower case, no full stop */
 };
 
+/* Rows of a table.  Its file says before it where values land, #define OPT_STRUCT struct my_opts;
+ * `kind_` is FLAG, STR, STRS …, and a flag has no argument: NULL. */
+#define OPT(letter_, name_, kind_, member_, arg_, help_)                                           \
+    {                                                                                              \
+        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
+        .off = offsetof(OPT_STRUCT, member_), .arg = (arg_), .help = (help_)                       \
+    }
+#define OPT_CHOICE(letter_, name_, kind_, member_, arg_, choices_, help_)                          \
+    {                                                                                              \
+        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
+        .off = offsetof(OPT_STRUCT, member_), .arg = (arg_), .choices = (choices_),                \
+        .help = (help_)                                                                            \
+    }
+#define OPT_NUMBER(letter_, name_, member_, min_, max_, help_)                                     \
+    {                                                                                              \
+        .letter = (letter_), .name = (name_), .kind = OPT_INT,                                     \
+        .off = offsetof(OPT_STRUCT, member_), .arg = "N", .min = (min_), .max = (max_),            \
+        .help = (help_)                                                                            \
+    }
+
 /* Parses argv[1..argc); operands are gathered, in order, at the front of `argv`
  * (argv[0..*out_count)).  RC_USAGE with a "did you mean" hint. */
 enum rc args_parse(const struct opt *opts, int argc, char **argv, void *out, int *out_count,

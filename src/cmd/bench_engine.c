@@ -141,41 +141,34 @@ static enum rc run_engine(struct cmd_ctx *ctx, struct err *err)
 }
 
 /* ---- the command ---- */
-#define ROW(letter, name, kind, field, arg, help)                                                  \
-    {                                                                                              \
-        letter, name, OPT_##kind, offsetof(struct engine_opts, field), arg, NULL, 0, 0, help       \
-    }
-#define NUMBER(name, field, most, help)                                                            \
-    {                                                                                              \
-        0, name, OPT_INT, offsetof(struct engine_opts, field), "N", NULL, 1, most, help            \
-    }
 
+#define OPT_STRUCT struct engine_opts
 static const struct opt engine_opts[] = {
-    ROW(0, "device", STR, device, "NAME",
+    OPT(0, "device", STR, device, "NAME",
         "run there (cpu, ref, cuda:0) instead of the best device"),
-    ROW(0, "dtype", STR, dtype, "TYPE",
+    OPT(0, "dtype", STR, dtype, "TYPE",
         "type of weights and products: auto (default), f32, bf16 …"),
-    ROW('c', "case", STRS, cases, "CASE",
+    OPT('c', "case", STRS, cases, "CASE",
         "texts: TEXTSxTOKENS, corpus, or @FILE with a length a line; may be repeated (default: "
         "1x32, 32x128, 128x512 and corpus)"),
-    { 0, "want", OPT_STR, offsetof(struct engine_opts, want), "WHAT", "vectors|scores|tokens", 0, 0,
-      "vectors, scores or a vector for every token (default: what the model is for)" },
-    NUMBER("batch-tokens", batch_tokens, BATCH_TOKENS_MAX,
-           "tokens a batch; 1: every text alone (default: 32768, TEXTSxTOKENS in one)"),
-    ROW(0, "invariant", FLAG, invariant, NULL, "the same bits whatever shares a batch"),
-    ROW(0, "swap", FLAG, swap, NULL,
+    OPT_CHOICE(0, "want", STR, want, "WHAT", "vectors|scores|tokens",
+               "vectors, scores or a vector for every token (default: what the model is for)"),
+    OPT_NUMBER(0, "batch-tokens", batch_tokens, 1, BATCH_TOKENS_MAX,
+               "tokens a batch; 1: every text alone (default: 32768, TEXTSxTOKENS in one)"),
+    OPT(0, "invariant", FLAG, invariant, NULL, "the same bits whatever shares a batch"),
+    OPT(0, "swap", FLAG, swap, NULL,
         "before it, move the weights to host memory and back, and take the time"),
-    NUMBER("threads", threads, ENGINE_THREADS_MAX, "threads of the CPU (default: all)"),
-    ROW(0, "isa", STR, isa, "NAME", "instruction set of the CPU (default: the best)"),
-    ROW(0, "seconds", STR, seconds, "S", "measure each case for so long (default 2)"),
-    NUMBER("passes", passes, FORWARD_PASSES_MAX, "measure each case so often instead"),
-    ROW(0, "no-warmup", FLAG, no_warmup, NULL, "begin to count behind the first pass"),
-    NUMBER("seed", seed, INT64_MAX, "of tokens and of the corpus' lengths (default 1)"),
-    ROW(0, "save", STRS, saves, "FILE",
+    OPT_NUMBER(0, "threads", threads, 1, ENGINE_THREADS_MAX, "threads of the CPU (default: all)"),
+    OPT(0, "isa", STR, isa, "NAME", "instruction set of the CPU (default: the best)"),
+    OPT(0, "seconds", STR, seconds, "S", "measure each case for so long (default 2)"),
+    OPT_NUMBER(0, "passes", passes, 1, FORWARD_PASSES_MAX, "measure each case so often instead"),
+    OPT(0, "no-warmup", FLAG, no_warmup, NULL, "begin to count behind the first pass"),
+    OPT_NUMBER(0, "seed", seed, 1, INT64_MAX, "of tokens and of the corpus' lengths (default 1)"),
+    OPT(0, "save", STRS, saves, "FILE",
         "write what comes out as .npy, a row a text; a file a case"),
-    ROW(0, "check", STRS, checks, "FILE",
+    OPT(0, "check", STRS, checks, "FILE",
         "compare it with such a file, from another device or type; a file a case"),
-    ROW('j', "json", FLAG, json, NULL, "print JSON instead of text"),
+    OPT('j', "json", FLAG, json, NULL, "print JSON instead of text"),
     { 0 },
 };
 static const struct cmd_example engine_examples[] = {

@@ -348,58 +348,46 @@ static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
 }
 
 /* ---- the command ---- */
-#define ROW(letter, name, kind, field, arg, help)                                                  \
-    {                                                                                              \
-        letter, name, OPT_##kind, offsetof(struct bench_opts, field), arg, NULL, 0, 0, help        \
-    }
-#define INT_ROW(letter, name, field, least, most, help)                                            \
-    {                                                                                              \
-        letter, name, OPT_INT, offsetof(struct bench_opts, field), "N", NULL, least, most, help    \
-    }
-#define API_ROW(name, field, help)                                                                 \
-    {                                                                                              \
-        0, name, OPT_STR, offsetof(struct bench_opts, field), "API",                               \
-            "tei|openai|cohere|jina|vllm|llama|infinity", 0, 0, help                               \
-    }
 
+#define OPT_STRUCT struct bench_opts
 static const struct opt serve_opts[] = {
-    API_ROW("api", api,
-            "tei, openai, cohere, jina, vllm, llama or infinity (default: what the server says)"),
-    ROW(0, "model", STR, model, "NAME", "name in the requests (default: what the server says)"),
-    { 0, "route", OPT_STR, offsetof(struct bench_opts, route), "ROUTE", "embed|rerank", 0, 0,
-      "embed (default) or rerank" },
-    INT_ROW('c', "clients", clients, 1, CLIENT_SLOTS_MAX,
-            "closed loop of N clients (default 64); with --rate: the most requests in flight "
-            "(default 4096)"),
-    ROW('r', "rate", STR, rate, "R", "open loop: R requests a second fall due, Poisson's way"),
-    ROW(0, "uniform", FLAG, uniform, NULL, "with --rate: at equal distances"),
-    ROW('d', "duration", STR, duration, "TIME", "measure for so long (default 10s)"),
-    INT_ROW('n', "requests", requests, 1, INT64_C(1000000000000),
-            "measure N requests; with --duration: whichever ends first"),
-    ROW(0, "warmup", STR, warmup, "TIME", "load before measuring (default 2s)"),
-    ROW(0, "timeout", STR, timeout, "TIME", "for one request (default 30s)"),
-    ROW(0, "texts", STR, texts, "FILE",
+    OPT_CHOICE(
+        0, "api", STR, api, "API", api_names,
+        "tei, openai, cohere, jina, vllm, llama or infinity (default: what the server says)"),
+    OPT(0, "model", STR, model, "NAME", "name in the requests (default: what the server says)"),
+    OPT_CHOICE(0, "route", STR, route, "ROUTE", "embed|rerank", "embed (default) or rerank"),
+    OPT_NUMBER('c', "clients", clients, 1, CLIENT_SLOTS_MAX,
+               "closed loop of N clients (default 64); with --rate: the most requests in flight "
+               "(default 4096)"),
+    OPT('r', "rate", STR, rate, "R", "open loop: R requests a second fall due, Poisson's way"),
+    OPT(0, "uniform", FLAG, uniform, NULL, "with --rate: at equal distances"),
+    OPT('d', "duration", STR, duration, "TIME", "measure for so long (default 10s)"),
+    OPT_NUMBER('n', "requests", requests, 1, INT64_C(1000000000000),
+               "measure N requests; with --duration: whichever ends first"),
+    OPT(0, "warmup", STR, warmup, "TIME", "load before measuring (default 2s)"),
+    OPT(0, "timeout", STR, timeout, "TIME", "for one request (default 30s)"),
+    OPT(0, "texts", STR, texts, "FILE",
         "send its lines (default: generated, log-normal, median 90 tokens, at most 512)"),
-    INT_ROW(0, "items", items, 1, API_ITEMS_MAX, "texts in one request (default 1)"),
-    INT_ROW(0, "docs", docs, 1, API_ITEMS_MAX, "documents in one rerank (default 25)"),
-    INT_ROW(0, "seed", seed, 1, INT64_MAX, "of generated texts and arrivals"),
-    ROW(0, "token", STR, token, "TOKEN", "bearer token"),
-    ROW(0, "token-file", STR, token_file, "FILE", "file with the bearer token"),
-    ROW(0, "check", FLAG, check, NULL,
+    OPT_NUMBER(0, "items", items, 1, API_ITEMS_MAX, "texts in one request (default 1)"),
+    OPT_NUMBER(0, "docs", docs, 1, API_ITEMS_MAX, "documents in one rerank (default 25)"),
+    OPT_NUMBER(0, "seed", seed, 1, INT64_MAX, "of generated texts and arrivals"),
+    OPT(0, "token", STR, token, "TOKEN", "bearer token"),
+    OPT(0, "token-file", STR, token_file, "FILE", "file with the bearer token"),
+    OPT(0, "check", FLAG, check, NULL,
         "read replies: as many vectors or scores as texts, finite, of one width"),
-    ROW(0, "compare", STR, compare, "URL2",
+    OPT(0, "compare", STR, compare, "URL2",
         "load both servers in turn and print ratios; above 1 the first is better"),
-    INT_ROW(0, "slices", slices, 1, REPORT_SLICES_MAX,
-            "with --compare: turns of each (default 5), each of duration/N"),
-    API_ROW("compare-api", compare_api, "API of URL2"),
-    ROW(0, "compare-model", STR, compare_model, "NAME", "model of URL2"),
-    ROW(0, "max-errors", STR, max_errors, "N",
+    OPT_NUMBER(0, "slices", slices, 1, REPORT_SLICES_MAX,
+               "with --compare: turns of each (default 5), each of duration/N"),
+    OPT_CHOICE(0, "compare-api", STR, compare_api, "API", api_names, "API of URL2"),
+    OPT(0, "compare-model", STR, compare_model, "NAME", "model of URL2"),
+    OPT(0, "max-errors", STR, max_errors, "N",
         "end and fail when more than N requests fail (default: never)"),
-    ROW('j', "json", FLAG, json, NULL, "print JSON instead of text"),
-    ROW(0, "result-prefix", STR, result_prefix, "NAME",
+    OPT('j', "json", FLAG, json, NULL, "print JSON instead of text"),
+    OPT(0, "result-prefix", STR, result_prefix, "NAME",
         "end with lines 'RESULT NAME.figure value unit'"),
-    ROW(0, "progress", FLAG, progress, NULL, "tell progress also when stderr is no terminal"),
-    ROW(0, "quiet", FLAG, quiet, NULL, "no progress"),
+    OPT(0, "progress", FLAG, progress, NULL, "tell progress also when stderr is no terminal"),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
     { 0 },
 };
 static const struct cmd_example serve_examples[] = {

@@ -526,40 +526,35 @@ static enum rc run_monitor(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-#define ROW(letter_, name_, kind_, member_, arg_, help_)                                           \
-    {                                                                                              \
-        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
-        .off = offsetof(struct monitor_args, member_), .arg = (arg_), .help = (help_)              \
-    }
-
+#define OPT_STRUCT struct monitor_args
 static const struct opt opts_monitor[] = {
-    ROW('i', "interval", STR, interval, "TIME", "between two lines and rows (default: 30s)"),
-    ROW('d', "duration", STR, duration, "TIME",
+    OPT('i', "interval", STR, interval, "TIME", "between two lines and rows (default: 30s)"),
+    OPT('d', "duration", STR, duration, "TIME",
         "of the run (default: 1h; with a command: until it ends)"),
-    ROW('f', "file", STR, file, "SPEC", "the goals of this stoker.yaml are targets"),
-    ROW(0, "component", STR, component, "NAME", "watch the machine this component of SPEC is on"),
-    ROW('t', "target", STRS, targets, "TARGET",
+    OPT('f', "file", STR, file, "SPEC", "the goals of this stoker.yaml are targets"),
+    OPT(0, "component", STR, component, "NAME", "watch the machine this component of SPEC is on"),
+    OPT('t', "target", STRS, targets, "TARGET",
         "what is wanted, as 'gpu.util>=90' or 'p95(gpu.temp)<85'; may be repeated"),
-    ROW(0, "no-default-targets", FLAG, no_defaults, NULL, "those given alone"),
-    ROW(0, "fail-on-target", FLAG, fail_on_target, NULL, "exit status 1 when a target is failed"),
-    ROW(0, "csv", STR, csv, "FILE", "a row an interval and GPU"),
-    ROW(0, "memory-csv", STR, memory_csv, "FILE", "a row an interval and process: its GPU memory"),
-    ROW(0, "svg", STR, svg, "FILE", "a plot of the run"),
-    ROW(0, "full", FLAG, full, NULL,
+    OPT(0, "no-default-targets", FLAG, no_defaults, NULL, "those given alone"),
+    OPT(0, "fail-on-target", FLAG, fail_on_target, NULL, "exit status 1 when a target is failed"),
+    OPT(0, "csv", STR, csv, "FILE", "a row an interval and GPU"),
+    OPT(0, "memory-csv", STR, memory_csv, "FILE", "a row an interval and process: its GPU memory"),
+    OPT(0, "svg", STR, svg, "FILE", "a plot of the run"),
+    OPT(0, "full", FLAG, full, NULL,
         "the whole report: each GPU's figures, host, processes, phases, events"),
-    ROW('j', "json", FLAG, json, NULL, "the report as JSON"),
-    ROW('o', "output", STR, output, "FILE", "the report into a file"),
-    ROW('q', "quiet", FLAG, quiet, NULL, "no line an interval"),
-    ROW(0, "host", STR, host, "URL", "watch where another agent runs"),
-    ROW(0, "token-file", STR, token_file, "FILE", "the token that it asks for"),
-    ROW(0, "ca-file", STR, ca_file, "FILE", "who signed its certificate, PEM (https)"),
-    ROW(0, "no-verify", FLAG, no_verify, NULL, "do not check its certificate"),
-    ROW(0, "replay", STR, replay, "FILE", "report on a recording of 'stoker agent --record'"),
-    ROW(0, "scrape", STRS, scrape, "URL",
+    OPT('j', "json", FLAG, json, NULL, "the report as JSON"),
+    OPT('o', "output", STR, output, "FILE", "the report into a file"),
+    OPT('q', "quiet", FLAG, quiet, NULL, "no line an interval"),
+    OPT(0, "host", STR, host, "URL", "watch where another agent runs"),
+    OPT(0, "token-file", STR, token_file, "FILE", "the token that it asks for"),
+    OPT(0, "ca-file", STR, ca_file, "FILE", "who signed its certificate, PEM (https)"),
+    OPT(0, "no-verify", FLAG, no_verify, NULL, "do not check its certificate"),
+    OPT(0, "replay", STR, replay, "FILE", "report on a recording of 'stoker agent --record'"),
+    OPT(0, "scrape", STRS, scrape, "URL",
         "an application's Prometheus text, for targets; may be repeated"),
-    ROW(0, "no-gpu", FLAG, no_gpu, NULL, "leave the driver alone"),
-    ROW(0, "root", STR, root, "DIR|TAR", "read the files of a captured machine"),
-    ROW(0, "gpu-library", STR, gpu_library, "FILE", "the driver's library"),
+    OPT(0, "no-gpu", FLAG, no_gpu, NULL, "leave the driver alone"),
+    OPT(0, "root", STR, root, "DIR|TAR", "read the files of a captured machine"),
+    OPT(0, "gpu-library", STR, gpu_library, "FILE", "the driver's library"),
     { 0 },
 };
 

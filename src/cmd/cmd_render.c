@@ -547,28 +547,23 @@ static enum rc run_render(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
+#define OPT_STRUCT struct render_opts
 static const struct opt opts[] = {
-    { 'f', "file", OPT_STR, offsetof(struct render_opts, file), "FILE", NULL, 0, 0,
-      "the spec; - is standard input (default: stoker.yaml)" },
-    { 'o', "out", OPT_STR, offsetof(struct render_opts, out), "DIR", NULL, 0, 0,
-      "where the files go (default: out)" },
-    { 0, "diff", OPT_STR, offsetof(struct render_opts, diff), "DIR", NULL, 0, 0,
-      "print what would change in DIR, as a unified diff, instead of writing it" },
-    { 0, "check", OPT_FLAG, offsetof(struct render_opts, check), NULL, NULL, 0, 0,
-      "write nothing; say whether the spec can be rendered" },
-    { 0, "list", OPT_FLAG, offsetof(struct render_opts, list), NULL, NULL, 0, 0,
-      "list the targets" },
-    { 0, "inventory", OPT_STRS, offsetof(struct render_opts, inventory), "FILE|DIR", NULL, 0, 0,
-      "what 'stoker detect --json' or 'stoker gather' found on a machine, or a folder of such "
-      "files (may be repeated)" },
-    { 0, "force", OPT_FLAG, offsetof(struct render_opts, force), NULL, NULL, 0, 0,
-      "replace files that others wrote, where one of ours goes, and set edited ones aside" },
-    { 0, "where", OPT_FLAG, offsetof(struct render_opts, where), NULL, NULL, 0, 0,
-      "comments name the line of the spec too, beside the path of the key" },
-    { 0, "strict", OPT_FLAG, offsetof(struct render_opts, strict), NULL, NULL, 0, 0,
-      "write nothing when there is a warning, and exit with 1" },
-    { 0, "json", OPT_FLAG, offsetof(struct render_opts, json), NULL, NULL, 0, 0,
-      "print what was written, or what is wrong, as JSON" },
+    OPT('f', "file", STR, file, "FILE", "the spec; - is standard input (default: stoker.yaml)"),
+    OPT('o', "out", STR, out, "DIR", "where the files go (default: out)"),
+    OPT(0, "diff", STR, diff, "DIR",
+        "print what would change in DIR, as a unified diff, instead of writing it"),
+    OPT(0, "check", FLAG, check, NULL, "write nothing; say whether the spec can be rendered"),
+    OPT(0, "list", FLAG, list, NULL, "list the targets"),
+    OPT(0, "inventory", STRS, inventory, "FILE|DIR",
+        "what 'stoker detect --json' or 'stoker gather' found on a machine, or a folder of such "
+        "files (may be repeated)"),
+    OPT(0, "force", FLAG, force, NULL,
+        "replace files that others wrote, where one of ours goes, and set edited ones aside"),
+    OPT(0, "where", FLAG, where, NULL,
+        "comments name the line of the spec too, beside the path of the key"),
+    OPT(0, "strict", FLAG, strict, NULL, "write nothing when there is a warning, and exit with 1"),
+    OPT(0, "json", FLAG, json, NULL, "print what was written, or what is wrong, as JSON"),
     { 0 },
 };
 

@@ -219,11 +219,10 @@ static enum rc run_check(struct cmd_ctx *ctx, struct err *err)
                    sum.errors == 1 ? "" : "s", sum.bad_files, ctx->argc);
 }
 
+#define OPT_STRUCT struct spec_opts
 static const struct opt check_opts[] = {
-    { 0, "json", OPT_FLAG, offsetof(struct spec_opts, json), NULL, NULL, 0, 0,
-      "print the result as JSON" },
-    { 0, "strict", OPT_FLAG, offsetof(struct spec_opts, strict), NULL, NULL, 0, 0,
-      "a warning counts as an error" },
+    OPT(0, "json", FLAG, json, NULL, "print the result as JSON"),
+    OPT(0, "strict", FLAG, strict, NULL, "a warning counts as an error"),
     { 0 },
 };
 static const struct cmd_example check_examples[] = {
@@ -280,10 +279,8 @@ static enum rc run_show(struct cmd_ctx *ctx, struct err *err)
 }
 
 static const struct opt show_opts[] = {
-    { 0, "json", OPT_FLAG, offsetof(struct spec_opts, json), NULL, NULL, 0, 0,
-      "print values and origins as JSON" },
-    { 'a', "all", OPT_FLAG, offsetof(struct spec_opts, all), NULL, NULL, 0, 0,
-      "list keys that are not set too" },
+    OPT(0, "json", FLAG, json, NULL, "print values and origins as JSON"),
+    OPT('a', "all", FLAG, all, NULL, "list keys that are not set too"),
     { 0 },
 };
 static const struct cmd_example show_examples[] = {
@@ -375,8 +372,7 @@ static enum rc run_example(struct cmd_ctx *ctx, struct err *err)
 }
 
 static const struct opt example_opts[] = {
-    { 0, "json", OPT_FLAG, offsetof(struct spec_opts, json), NULL, NULL, 0, 0,
-      "print the list as JSON" },
+    OPT(0, "json", FLAG, json, NULL, "print the list as JSON"),
     { 0 },
 };
 static const struct cmd_example example_examples[] = {
@@ -416,10 +412,8 @@ static enum rc run_doc(struct cmd_ctx *ctx, struct err *err)
 }
 
 static const struct opt doc_opts[] = {
-    { 0, "json", OPT_FLAG, offsetof(struct spec_opts, json), NULL, NULL, 0, 0,
-      "print the keys as JSON" },
-    { 0, "markdown", OPT_FLAG, offsetof(struct spec_opts, markdown), NULL, NULL, 0, 0,
-      "print docs/reference/spec.md" },
+    OPT(0, "json", FLAG, json, NULL, "print the keys as JSON"),
+    OPT(0, "markdown", FLAG, markdown, NULL, "print docs/reference/spec.md"),
     { 0 },
 };
 static const struct cmd_example doc_examples[] = {

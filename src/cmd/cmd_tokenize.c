@@ -324,26 +324,19 @@ static enum rc run_tokenize(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-#define OPT(letter_, name_, kind_, member, ...)                                                    \
-    {                                                                                              \
-        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
-        .off = offsetof(struct tokenize_opts, member), __VA_ARGS__                                 \
-    }
-
+#define OPT_STRUCT struct tokenize_opts
 static const struct opt opts_tokenize[] = {
-    OPT('m', "model", STR, model, .arg = "DIR|FILE",
-        .help = "a model's directory, or its tokenizer.json"),
-    OPT(0, "pair", FLAG, pair, .help = "a line holds two texts with a tab between them"),
-    OPT(0, "max", INT, max, .arg = "N", .min = 1, .max = TOKENIZE_MAX_TOKENS,
-        .help = "keep to N tokens, special ones included"),
-    OPT(0, "truncate", STR, truncate, .arg = "WHICH", .choices = "longest|first|second",
-        .help = "which text of a pair gives way to --max; longest unless told"),
-    OPT(0, "left", FLAG, left, .help = "truncate at the left"),
-    OPT(0, "no-specials", FLAG, no_specials, .help = "leave out [CLS], [SEP] and the like"),
-    OPT(0, "json", FLAG, json, .help = "an object a line: ids, tokens, types, offsets"),
-    OPT(0, "ids", FLAG, ids, .help = "ids instead of tokens"),
-    OPT(0, "offsets", FLAG, offsets, .help = "with the bytes each token came from, :BEGIN-END"),
-    OPT(0, "decode", FLAG, decode, .help = "lines are ids; print the text they stand for"),
+    OPT('m', "model", STR, model, "DIR|FILE", "a model's directory, or its tokenizer.json"),
+    OPT(0, "pair", FLAG, pair, NULL, "a line holds two texts with a tab between them"),
+    OPT_NUMBER(0, "max", max, 1, TOKENIZE_MAX_TOKENS, "keep to N tokens, special ones included"),
+    OPT_CHOICE(0, "truncate", STR, truncate, "WHICH", "longest|first|second",
+               "which text of a pair gives way to --max; longest unless told"),
+    OPT(0, "left", FLAG, left, NULL, "truncate at the left"),
+    OPT(0, "no-specials", FLAG, no_specials, NULL, "leave out [CLS], [SEP] and the like"),
+    OPT(0, "json", FLAG, json, NULL, "an object a line: ids, tokens, types, offsets"),
+    OPT(0, "ids", FLAG, ids, NULL, "ids instead of tokens"),
+    OPT(0, "offsets", FLAG, offsets, NULL, "with the bytes each token came from, :BEGIN-END"),
+    OPT(0, "decode", FLAG, decode, NULL, "lines are ids; print the text they stand for"),
     { 0 },
 };
 

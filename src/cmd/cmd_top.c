@@ -352,22 +352,17 @@ static enum rc run_top(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-#define ROW(name_, kind_, member_, arg_, help_)                                                    \
-    {                                                                                              \
-        .name = (name_), .kind = OPT_##kind_, .off = offsetof(struct top_args, member_),           \
-        .arg = (arg_), .help = (help_)                                                             \
-    }
-
+#define OPT_STRUCT struct top_args
 static const struct opt opts_top[] = {
-    ROW("host", STR, host, "HOST[:PORT]", "an agent elsewhere (port: 8090)"),
-    ROW("token-file", STR, token_file, "FILE", "the bearer token that the agent asks for"),
-    ROW("ca-file", STR, ca_file, "FILE", "who signed its certificate, PEM (https)"),
-    ROW("no-verify", FLAG, no_verify, NULL, "do not check its certificate"),
-    ROW("sample", FLAG, sample, NULL, "measure here, even if an agent runs"),
-    ROW("replay", STR, replay, "FILE", "show a recording"),
-    ROW("speed", STR, speed, "N|max", "of a recording (default: 1)"),
-    ROW("demo", FLAG, demo, NULL, "show eight GPUs of a story instead of this machine"),
-    ROW("once", FLAG, once, NULL, "print one screen as text and end"),
+    OPT(0, "host", STR, host, "HOST[:PORT]", "an agent elsewhere (port: 8090)"),
+    OPT(0, "token-file", STR, token_file, "FILE", "the bearer token that the agent asks for"),
+    OPT(0, "ca-file", STR, ca_file, "FILE", "who signed its certificate, PEM (https)"),
+    OPT(0, "no-verify", FLAG, no_verify, NULL, "do not check its certificate"),
+    OPT(0, "sample", FLAG, sample, NULL, "measure here, even if an agent runs"),
+    OPT(0, "replay", STR, replay, "FILE", "show a recording"),
+    OPT(0, "speed", STR, speed, "N|max", "of a recording (default: 1)"),
+    OPT(0, "demo", FLAG, demo, NULL, "show eight GPUs of a story instead of this machine"),
+    OPT(0, "once", FLAG, once, NULL, "print one screen as text and end"),
     { 0 },
 };
 

@@ -9,48 +9,43 @@ static enum rc run_up(struct cmd_ctx *ctx, struct err *err)
     return up_run(ctx->opts, err);
 }
 
-#define ROW(letter_, name_, kind_, member_, arg_, help_)                                           \
-    {                                                                                              \
-        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
-        .off = offsetof(struct up_opts, member_), .arg = (arg_), .help = (help_)                   \
-    }
-
+#define OPT_STRUCT struct up_opts
 static const struct opt opts_up[] = {
-    ROW('m', "model", STRS, models, "[NAME=]MODEL",
+    OPT('m', "model", STRS, models, "[NAME=]MODEL",
         "serve this model (default: all-MiniLM-L6-v2 where it is here); may be repeated"),
-    ROW('f', "file", STR, spec, "SPEC", "what the spec says, for both"),
-    ROW(0, "strict", FLAG, strict, NULL, "do not start when the spec has a warning"),
-    ROW(0, "listen", STR, listen, "ADDRESS", "listen there (default: 127.0.0.1)"),
-    ROW(0, "port", STR, port, "N", "of the models' APIs (default: 8003, and 8002)"),
-    ROW(0, "agent-port", STR, agent_port, "N", "of the page (default: 8090)"),
-    ROW(0, "metrics-port", STR, metrics_port, "N", "of /metrics (default: 9400)"),
-    ROW(0, "free-port", FLAG, free_port, NULL, "take free ports where they are taken"),
-    ROW(0, "token-file", STR, token_file, "FILE", "ask clients for this bearer token"),
-    ROW(0, "admin-token-file", STR, admin_token_file, "FILE",
+    OPT('f', "file", STR, spec, "SPEC", "what the spec says, for both"),
+    OPT(0, "strict", FLAG, strict, NULL, "do not start when the spec has a warning"),
+    OPT(0, "listen", STR, listen, "ADDRESS", "listen there (default: 127.0.0.1)"),
+    OPT(0, "port", STR, port, "N", "of the models' APIs (default: 8003, and 8002)"),
+    OPT(0, "agent-port", STR, agent_port, "N", "of the page (default: 8090)"),
+    OPT(0, "metrics-port", STR, metrics_port, "N", "of /metrics (default: 9400)"),
+    OPT(0, "free-port", FLAG, free_port, NULL, "take free ports where they are taken"),
+    OPT(0, "token-file", STR, token_file, "FILE", "ask clients for this bearer token"),
+    OPT(0, "admin-token-file", STR, admin_token_file, "FILE",
         "this bearer token may load and unload models, and silence alerts"),
-    ROW(0, "admin-socket", STR, admin_socket, "PATH",
+    OPT(0, "admin-socket", STR, admin_socket, "PATH",
         "who may open this socket file may load and unload models, too"),
-    ROW(0, "metrics-token-file", STR, metrics_token_file, "FILE",
+    OPT(0, "metrics-token-file", STR, metrics_token_file, "FILE",
         "this bearer token may read /metrics"),
-    ROW(0, "open-metrics", FLAG, open_metrics, NULL, "the agent's /metrics needs no token"),
-    ROW(0, "allow-origin", STRS, origins, "ORIGIN",
+    OPT(0, "open-metrics", FLAG, open_metrics, NULL, "the agent's /metrics needs no token"),
+    OPT(0, "allow-origin", STRS, origins, "ORIGIN",
         "web pages from there may ask, such as https://host:8443; *: from anywhere; may be "
         "repeated"),
-    ROW(0, "allow-host", STRS, hosts, "NAME",
+    OPT(0, "allow-host", STRS, hosts, "NAME",
         "a further name of this machine in URLs, for loopback without a token; may be repeated"),
-    ROW(0, "tls-cert", STR, tls_cert, "FILE", "certificate chain of both, PEM"),
-    ROW(0, "tls-key", STR, tls_key, "FILE", "its private key, PEM"),
-    ROW(0, "ca-file", STR, ca_file, "FILE",
+    OPT(0, "tls-cert", STR, tls_cert, "FILE", "certificate chain of both, PEM"),
+    OPT(0, "tls-key", STR, tls_key, "FILE", "its private key, PEM"),
+    OPT(0, "ca-file", STR, ca_file, "FILE",
         "who signed the certificates of what the agent asks and posts to by https, PEM"),
-    ROW(0, "insecure", FLAG, insecure, NULL, "listen beyond this machine without a token"),
-    ROW(0, "device", STR, device, "NAME", "run models there: cpu, cuda:0"),
-    ROW(0, "history", STR, history, "FILE", "keep the agent's history there"),
-    ROW(0, "history-size", STR, history_size, "SIZE",
+    OPT(0, "insecure", FLAG, insecure, NULL, "listen beyond this machine without a token"),
+    OPT(0, "device", STR, device, "NAME", "run models there: cpu, cuda:0"),
+    OPT(0, "history", STR, history, "FILE", "keep the agent's history there"),
+    OPT(0, "history-size", STR, history_size, "SIZE",
         "of that file (default: " SPEC_HISTORY_DEFAULT ")"),
-    ROW(0, "demo", FLAG, demo, NULL, "show eight GPUs of a story instead of this machine"),
-    ROW(0, "no-serve", FLAG, no_serve, NULL, "no model server"),
-    ROW(0, "no-agent", FLAG, no_agent, NULL, "no agent"),
-    ROW(0, "try", FLAG, try_it, NULL, "answer one request of its own and stop"),
+    OPT(0, "demo", FLAG, demo, NULL, "show eight GPUs of a story instead of this machine"),
+    OPT(0, "no-serve", FLAG, no_serve, NULL, "no model server"),
+    OPT(0, "no-agent", FLAG, no_agent, NULL, "no agent"),
+    OPT(0, "try", FLAG, try_it, NULL, "answer one request of its own and stop"),
     { 0 },
 };
 

@@ -316,17 +316,15 @@ struct help_opts {
     const char *reference, *parse;
 };
 
+#define OPT_STRUCT struct help_opts
 static const struct opt help_opts[] = {
-    { 0, "man", OPT_FLAG, offsetof(struct help_opts, man), NULL, NULL, 0, 0,
-      "print the manual page (roff) instead" },
-    { 0, "readme", OPT_FLAG, offsetof(struct help_opts, readme), NULL, NULL, 0, 0,
-      "print the table of commands as Markdown" },
-    { 0, "names", OPT_FLAG, offsetof(struct help_opts, names), NULL, NULL, 0, 0,
-      "print the names of the commands, one a line" },
-    { 0, "reference", OPT_STR, offsetof(struct help_opts, reference), "PAGE", "inventory|checks", 0,
-      0, "print a reference page as Markdown: inventory, checks" },
-    { 0, "parse", OPT_STR, offsetof(struct help_opts, parse), "FILE", NULL, 0, 0,
-      "say which command lines of a JSON file could be run, and run none" },
+    OPT(0, "man", FLAG, man, NULL, "print the manual page (roff) instead"),
+    OPT(0, "readme", FLAG, readme, NULL, "print the table of commands as Markdown"),
+    OPT(0, "names", FLAG, names, NULL, "print the names of the commands, one a line"),
+    OPT_CHOICE(0, "reference", STR, reference, "PAGE", "inventory|checks",
+               "print a reference page as Markdown: inventory, checks"),
+    OPT(0, "parse", STR, parse, "FILE",
+        "say which command lines of a JSON file could be run, and run none"),
     { 0 },
 };
 

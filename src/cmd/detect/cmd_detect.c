@@ -301,41 +301,35 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-#define OPT(letter_, name_, kind_, member_, arg_, choices_, help_)                                 \
-    {                                                                                              \
-        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
-        .off = offsetof(struct detect_opts, member_), .arg = (arg_), .choices = (choices_),        \
-        .help = (help_)                                                                            \
-    }
-
+#define OPT_STRUCT struct detect_opts
 static const struct opt opts_detect[] = {
-    OPT(0, "json", FLAG, json, NULL, NULL,
+    OPT(0, "json", FLAG, json, NULL,
         "print JSON: of the inventory, or of what another option asks for"),
-    OPT(0, "topo", FLAG, topo, NULL, NULL, "print the matrix of distances between GPUs and NICs"),
-    OPT(0, "svg", STR, svg, "FILE", NULL, "write a picture of the machine ('-' for stdout)"),
-    OPT(0, "env", STR_OPT, env, "minimal|full", "minimal|full",
-        "print the NCCL environment with a reason a line; full pins every choice"),
-    OPT(0, "why", STR, why, "VAR", NULL, "explain one variable of that environment"),
-    OPT('e', "with", STRS, with, "VAR=VALUE", NULL,
+    OPT(0, "topo", FLAG, topo, NULL, "print the matrix of distances between GPUs and NICs"),
+    OPT(0, "svg", STR, svg, "FILE", "write a picture of the machine ('-' for stdout)"),
+    OPT_CHOICE(0, "env", STR_OPT, env, "minimal|full", "minimal|full",
+               "print the NCCL environment with a reason a line; full pins every choice"),
+    OPT(0, "why", STR, why, "VAR", "explain one variable of that environment"),
+    OPT('e', "with", STRS, with, "VAR=VALUE",
         "as if the environment had this variable (may be repeated)"),
-    OPT(0, "peer", STR, peer, "ADDR", NULL,
+    OPT(0, "peer", STR, peer, "ADDR",
         "address of another node of the job, to find the interface that leads there"),
-    OPT(0, "check", STRS_OPT, check, CHECK_GROUP_CHOICES, NULL,
+    OPT(0, "check", STRS_OPT, check, CHECK_GROUP_CHOICES,
         "check the machine (alone: all); may be repeated or a comma list; exit 1 when a check "
         "fails"),
-    OPT('f', "file", STR, file, "SPEC", NULL,
+    OPT('f', "file", STR, file, "SPEC",
         "also check what 'software' of this stoker.yaml asks for (alone: only that)"),
-    OPT(0, "deep", FLAG, deep, NULL, NULL, "with --check: also run a CUDA kernel on each GPU"),
-    OPT(0, "compare", FLAG, compare, NULL, NULL,
+    OPT(0, "deep", FLAG, deep, NULL, "with --check: also run a CUDA kernel on each GPU"),
+    OPT(0, "compare", FLAG, compare, NULL,
         "compare the machines of FILE…: what differs, and on which; exit 1 when something does"),
-    OPT(0, "nodes", STR, nodes, "SPEC", NULL,
+    OPT(0, "nodes", STR, nodes, "SPEC",
         "with --compare: each machine with its node group of a spec, and with what that says"),
-    OPT(0, "against", STR, against, "LOG|TOPO.xml", NULL,
+    OPT(0, "against", STR, against, "LOG|TOPO.xml",
         "show where NCCL chose otherwise: output of NCCL_DEBUG=INFO or the file of "
         "NCCL_TOPO_DUMP_FILE; exit 1 when something differs"),
-    OPT(0, "host", STR, host, "NAME", NULL,
+    OPT(0, "host", STR, host, "NAME",
         "with --against: the host of a log of several that this machine is"),
-    OPT(0, "root", STR, root, "DIR|TAR", NULL, "read a captured machine instead of this one"),
+    OPT(0, "root", STR, root, "DIR|TAR", "read a captured machine instead of this one"),
     { 0 },
 };
 

@@ -250,24 +250,13 @@ static enum rc run_gather(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
+#define OPT_STRUCT struct gather_opts
 static const struct opt opts_gather[] = {
-    { .name = "unmasked",
-      .kind = OPT_FLAG,
-      .off = offsetof(struct gather_opts, unmasked),
-      .help = "keep addresses, names and serial numbers as they are" },
-    { .name = "force",
-      .kind = OPT_FLAG,
-      .off = offsetof(struct gather_opts, force),
-      .help = "replace a file that exists" },
-    { .name = "json",
-      .kind = OPT_FLAG,
-      .off = offsetof(struct gather_opts, json),
-      .help = "say what was captured as JSON" },
-    { .name = "root",
-      .kind = OPT_STR,
-      .off = offsetof(struct gather_opts, root),
-      .arg = "DIR|TAR",
-      .help = "capture from a captured machine instead of this one" },
+    OPT(0, "unmasked", FLAG, unmasked, NULL,
+        "keep addresses, names and serial numbers as they are"),
+    OPT(0, "force", FLAG, force, NULL, "replace a file that exists"),
+    OPT(0, "json", FLAG, json, NULL, "say what was captured as JSON"),
+    OPT(0, "root", STR, root, "DIR|TAR", "capture from a captured machine instead of this one"),
     { 0 },
 };
 

@@ -571,54 +571,42 @@ static enum rc run_embed(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-#define ROW(letter_, name_, kind_, member_, arg_, help_)                                           \
-    {                                                                                              \
-        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
-        .off = offsetof(struct embed_opts, member_), .arg = (arg_), .help = (help_)                \
-    }
-#define CHOICE(name_, member_, arg_, choices_, help_)                                              \
-    {                                                                                              \
-        .name = (name_), .kind = OPT_STR, .off = offsetof(struct embed_opts, member_),             \
-        .arg = (arg_), .choices = (choices_), .help = (help_)                                      \
-    }
-#define NUMBER(name_, member_, max_, help_)                                                        \
-    {                                                                                              \
-        .name = (name_), .kind = OPT_INT, .off = offsetof(struct embed_opts, member_), .arg = "N", \
-        .min = 1, .max = (max_), .help = (help_)                                                   \
-    }
-
+#define OPT_STRUCT struct embed_opts
 static const struct opt opts_embed[] = {
-    ROW('m', "model", STR, model, "DIR|NAME",
+    OPT('m', "model", STR, model, "DIR|NAME",
         "folder of the model, or name of one that was fetched"),
-    ROW('o', "output", STR, out, "FILE", "write there instead of standard output"),
-    CHOICE("format", format, "FORMAT", "jsonl|raw|npy",
-           "jsonl (the default), raw (f32, nothing else) or npy"),
-    ROW(0, "jsonl", FLAG, jsonl, NULL, "read one JSON value a line instead of plain lines"),
-    ROW(0, "field", STR, field, "NAME", "member that holds the text (default: text)"),
-    ROW(0, "id", STR, id, "NAME", "copy this member of each JSON object into its record"),
-    NUMBER("dims", dims, MODEL_HIDDEN_MAX, "keep the first N numbers and normalise again"),
-    ROW(0, "normalize", FLAG, normalize, NULL, "give every vector length 1"),
-    ROW(0, "no-normalize", FLAG, no_normalize, NULL, "leave the length as it comes"),
-    ROW(0, "prompt", STR, prompt, "NAME", "put the model's prompt of that name before each text"),
-    ROW(0, "prompt-text", STR, prompt_text, "TEXT", "put TEXT before each text; '' for none"),
-    ROW(0, "instruction", STR, instruction, "TASK",
+    OPT('o', "output", STR, out, "FILE", "write there instead of standard output"),
+    OPT_CHOICE(0, "format", STR, format, "FORMAT", "jsonl|raw|npy",
+               "jsonl (the default), raw (f32, nothing else) or npy"),
+    OPT(0, "jsonl", FLAG, jsonl, NULL, "read one JSON value a line instead of plain lines"),
+    OPT(0, "field", STR, field, "NAME", "member that holds the text (default: text)"),
+    OPT(0, "id", STR, id, "NAME", "copy this member of each JSON object into its record"),
+    OPT_NUMBER(0, "dims", dims, 1, MODEL_HIDDEN_MAX,
+               "keep the first N numbers and normalise again"),
+    OPT(0, "normalize", FLAG, normalize, NULL, "give every vector length 1"),
+    OPT(0, "no-normalize", FLAG, no_normalize, NULL, "leave the length as it comes"),
+    OPT(0, "prompt", STR, prompt, "NAME", "put the model's prompt of that name before each text"),
+    OPT(0, "prompt-text", STR, prompt_text, "TEXT", "put TEXT before each text; '' for none"),
+    OPT(0, "instruction", STR, instruction, "TASK",
         "put 'Instruct: TASK' and 'Query: ' before each text, as e5-instruct wants"),
-    CHOICE("dtype", dtype, "TYPE", "auto|f32|bf16|int8|f16|fp8",
-           "type of weights and products: auto (the default) is f16 on a GPU, bf16 on a CPU with "
-           "AVX-512 VNNI or AMX, else f32; f32 is exact"),
-    ROW(0, "device", STR, device, "NAME",
+    OPT_CHOICE(
+        0, "dtype", STR, dtype, "TYPE", "auto|f32|bf16|int8|f16|fp8",
+        "type of weights and products: auto (the default) is f16 on a GPU, bf16 on a CPU with "
+        "AVX-512 VNNI or AMX, else f32; f32 is exact"),
+    OPT(0, "device", STR, device, "NAME",
         "run there (cpu, ref, cuda) instead of the best device here"),
-    ROW(0, "invariant", FLAG, invariant, NULL,
+    OPT(0, "invariant", FLAG, invariant, NULL,
         "the same bits for a text whatever shares its batch, on a GPU at a cost"),
-    NUMBER("threads", threads, EMBED_THREADS_MAX, "threads of the CPU (default: all)"),
-    NUMBER("batch-tokens", batch_tokens, BATCH_TOKENS_MAX, "tokens a batch (default: 8192)"),
-    NUMBER("max-tokens", max_tokens, BATCH_TOKENS_MAX,
-           "cut texts there (default: the model's own limit)"),
-    ROW(0, "resume", FLAG, resume, NULL, "continue the output of a run that did not end"),
-    ROW(0, "force", FLAG, force, NULL, "replace an output that exists"),
-    ROW(0, "similarity", FLAG, similarity, NULL, "print how alike the texts are, as a matrix"),
-    ROW(0, "json", FLAG, json, NULL, "print the matrix as JSON"),
-    ROW(0, "quiet", FLAG, quiet, NULL, "no type at the start, no progress, no figures at the end"),
+    OPT_NUMBER(0, "threads", threads, 1, EMBED_THREADS_MAX, "threads of the CPU (default: all)"),
+    OPT_NUMBER(0, "batch-tokens", batch_tokens, 1, BATCH_TOKENS_MAX,
+               "tokens a batch (default: 8192)"),
+    OPT_NUMBER(0, "max-tokens", max_tokens, 1, BATCH_TOKENS_MAX,
+               "cut texts there (default: the model's own limit)"),
+    OPT(0, "resume", FLAG, resume, NULL, "continue the output of a run that did not end"),
+    OPT(0, "force", FLAG, force, NULL, "replace an output that exists"),
+    OPT(0, "similarity", FLAG, similarity, NULL, "print how alike the texts are, as a matrix"),
+    OPT(0, "json", FLAG, json, NULL, "print the matrix as JSON"),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no type at the start, no progress, no figures at the end"),
     { 0 },
 };
 

@@ -399,44 +399,30 @@ static enum rc run_rerank(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-#define ROW(letter_, name_, kind_, member_, arg_, help_)                                           \
-    {                                                                                              \
-        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
-        .off = offsetof(struct rerank_opts, member_), .arg = (arg_), .help = (help_)               \
-    }
-#define NUMBER(letter_, name_, member_, max_, help_)                                               \
-    {                                                                                              \
-        .letter = (letter_), .name = (name_), .kind = OPT_INT,                                     \
-        .off = offsetof(struct rerank_opts, member_), .arg = "N", .min = 1, .max = (max_),         \
-        .help = (help_)                                                                            \
-    }
-
+#define OPT_STRUCT struct rerank_opts
 static const struct opt opts_rerank[] = {
-    ROW('m', "model", STR, model, "DIR|NAME",
+    OPT('m', "model", STR, model, "DIR|NAME",
         "folder of the model, or name of one that was fetched"),
-    ROW('q', "query", STR, query, "TEXT", "what the documents should answer"),
-    NUMBER('n', "top", top, RERANK_TOP_MAX, "print the N best alone"),
-    ROW(0, "raw-scores", FLAG, raw, NULL, "print the model's logits instead of its scores"),
-    ROW(0, "json", FLAG, json, NULL, "print JSON instead of a table"),
-    ROW(0, "jsonl", FLAG, jsonl, NULL, "read one JSON value a line instead of plain lines"),
-    ROW(0, "field", STR, field, "NAME", "member that holds the text (default: text)"),
-    ROW(0, "id", STR, id, "NAME", "with --json, copy this member of each document"),
-    { .name = "dtype",
-      .kind = OPT_STR,
-      .off = offsetof(struct rerank_opts, dtype),
-      .arg = "TYPE",
-      .choices = "auto|f32|bf16|int8|f16|fp8",
-      .help = "type of weights and products: auto (the default) is f16 on a GPU, bf16 on a CPU "
-              "with AVX-512 VNNI or AMX, else f32; f32 is exact" },
-    ROW(0, "device", STR, device, "NAME",
+    OPT('q', "query", STR, query, "TEXT", "what the documents should answer"),
+    OPT_NUMBER('n', "top", top, 1, RERANK_TOP_MAX, "print the N best alone"),
+    OPT(0, "raw-scores", FLAG, raw, NULL, "print the model's logits instead of its scores"),
+    OPT(0, "json", FLAG, json, NULL, "print JSON instead of a table"),
+    OPT(0, "jsonl", FLAG, jsonl, NULL, "read one JSON value a line instead of plain lines"),
+    OPT(0, "field", STR, field, "NAME", "member that holds the text (default: text)"),
+    OPT(0, "id", STR, id, "NAME", "with --json, copy this member of each document"),
+    OPT_CHOICE(0, "dtype", STR, dtype, "TYPE", "auto|f32|bf16|int8|f16|fp8",
+               "type of weights and products: auto (the default) is f16 on a GPU, bf16 on a CPU "
+               "with AVX-512 VNNI or AMX, else f32; f32 is exact"),
+    OPT(0, "device", STR, device, "NAME",
         "run there (cpu, ref, cuda) instead of the best device here"),
-    ROW(0, "invariant", FLAG, invariant, NULL,
+    OPT(0, "invariant", FLAG, invariant, NULL,
         "the same bits for a text whatever shares its batch, on a GPU at a cost"),
-    NUMBER(0, "threads", threads, RERANK_THREADS_MAX, "threads of the CPU (default: all)"),
-    NUMBER(0, "batch-tokens", batch_tokens, BATCH_TOKENS_MAX, "tokens a batch (default: 8192)"),
-    NUMBER(0, "max-tokens", max_tokens, BATCH_TOKENS_MAX,
-           "cut pairs there (default: the model's own limit)"),
-    ROW(0, "quiet", FLAG, quiet, NULL, "no figures at the end"),
+    OPT_NUMBER(0, "threads", threads, 1, RERANK_THREADS_MAX, "threads of the CPU (default: all)"),
+    OPT_NUMBER(0, "batch-tokens", batch_tokens, 1, BATCH_TOKENS_MAX,
+               "tokens a batch (default: 8192)"),
+    OPT_NUMBER(0, "max-tokens", max_tokens, 1, BATCH_TOKENS_MAX,
+               "cut pairs there (default: the model's own limit)"),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no figures at the end"),
     { 0 },
 };
 

