@@ -556,7 +556,7 @@ def unread():
         while not all(e.done() for e in ends):
             most = max(most, s.rss_kb())
             time.sleep(.05)
-    check("replies of streams that nobody reads are counted for all", s.sanitized() or most - before < 120_000, before, most)
+    check("replies of streams that nobody reads are counted for all", s.sanitized() or most - before < 180_000, before, most)  # not counted: 300 MB
     check("and others are answered after it", wait(lambda: s.ask("/v1/embeddings", {"input": ["a"] * 2048})[0] == 200, 20))
     s.stop()
 
