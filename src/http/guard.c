@@ -19,6 +19,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "os/net/address.h"
 
 #include <arpa/inet.h>
 #include <strings.h>
@@ -203,19 +204,12 @@ enum guard_way guard_way_of(int fd)
 {
     struct sockaddr_storage a = { 0 };
     socklen_t len = sizeof(a);
-    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&a)->sin6_addr;
 
     if (getsockname(fd, (struct sockaddr *)&a, &len) != 0)
         return GUARD_REMOTE;
     if (a.ss_family == AF_UNIX)
         return GUARD_UNIX;
-    if (a.ss_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)&a)->sin_addr.s_addr) >> 24 == 127
-                   ? GUARD_LOOPBACK
-                   : GUARD_REMOTE;
-    return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127)
-               ? GUARD_LOOPBACK
-               : GUARD_REMOTE;
+    return address_is_loopback((const struct sockaddr *)&a) ? GUARD_LOOPBACK : GUARD_REMOTE;
 }
 
 /* ---- the verdict */

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "os/net/address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -175,8 +176,7 @@ enum rc http_socket_address(int fd, char out[HTTP_ADDRESS_MAX], int *out_port, s
 
 bool http_address_local(const char *address)
 {
-    return str_eq(address, "localhost") || str_starts(address, "127.") || str_eq(address, "::1") ||
-           str_starts(address, "::ffff:127.") || str_starts(address, "unix:");
+    return str_starts(address, "unix:") || address_text_is_loopback(address);
 }
 
 enum rc listener_adopt(struct listener *l, int fd, struct err *err)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "os/net/address.h"
 #include "render/render.h"
 
 #include <inttypes.h>
@@ -93,11 +94,6 @@ enum rc targets_of_goals(struct monitor *m, const struct spec *s, struct err *er
 
 /* ---- the agent */
 
-static bool is_loopback(const char *listen)
-{
-    return str_eq(listen, "localhost") || str_eq(listen, "::1") || str_starts(listen, "127.");
-}
-
 static bool is_this_machine(const char *name)
 {
     char own[SPEC_NAME_MAX + 12] = "";
@@ -137,7 +133,7 @@ static enum rc component_host(const char *name, const struct spec *s, char **out
     }
     if (!n->hosts || is_this_machine(host))
         return RC_OK; /* a group without names: the one machine that there is */
-    if (is_loopback(s->agent.listen)) {
+    if (address_text_is_loopback(s->agent.listen)) {
         err_hint(err, "Set 'agent.listen', or run 'stoker monitor' on '%s'.", host);
         return err_set(err, RC_USAGE, "%s:%d: the agent of '%s' listens on %s only", spec_file(s),
                        spec_where(s, &s->agent.listen).line, host, s->agent.listen);

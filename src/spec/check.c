@@ -4,6 +4,7 @@
  * is to be mended.  Each function below is one rule, listed in rules[]. */
 #include "base/args.h"
 #include "base/str.h"
+#include "os/net/address.h"
 #include "os/net/url.h"
 #include "spec/check_int.h"
 
@@ -678,11 +679,6 @@ static void check_models(struct check *c)
     }
 }
 
-static bool is_loopback(const char *host)
-{
-    return str_starts(host, "127.") || str_eq(host, "::1") || str_eq(host, "localhost");
-}
-
 /* One that no browser sends would allow nobody. */
 static void check_origins(struct check *c, const struct spec_strs *origins)
 {
@@ -702,11 +698,11 @@ static void check_listen(struct check *c)
     const struct spec_serve *v = &c->s->serve;
     const struct spec_agent *g = &c->s->agent;
 
-    if (!is_loopback(v->listen) && !v->token_file) {
+    if (!address_text_is_loopback(v->listen) && !v->token_file) {
         ERROR(c, &v->listen, "the model server listens on '%s' without a token", v->listen);
         diag_hint(c->l, "Add 'token_file', or listen on 127.0.0.1.");
     }
-    if (!is_loopback(g->listen) && !g->token_file) {
+    if (!address_text_is_loopback(g->listen) && !g->token_file) {
         ERROR(c, &g->listen, "the agent listens on '%s' without a token", g->listen);
         diag_hint(c->l, "Add 'token_file', or listen on 127.0.0.1.");
     }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "hw/compare/compare_int.h"
+#include "os/net/address.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -209,9 +210,9 @@ bool hw_compare_addr_local(const char *addr)
     if (!addr)
         return true;
     if (inet_pton(AF_INET, addr, raw) == 1)
-        return (raw[0] == 169 && raw[1] == 254) || raw[0] == 127;
+        return (raw[0] == 169 && raw[1] == 254) || address_text_is_loopback(addr);
     if (inet_pton(AF_INET6, addr, raw) == 1)
-        return (raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80) || !strcmp(addr, "::1");
+        return (raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80) || address_text_is_loopback(addr);
     return true;
 }
 

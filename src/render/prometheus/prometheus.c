@@ -9,6 +9,7 @@
  *   alertmanager.yml          alertmanager.c */
 #include "base/str.h"
 #include "base/text/units.h"
+#include "os/net/address.h"
 #include "render/host/host_int.h"
 #include "render/prometheus/prometheus_int.h"
 
@@ -218,11 +219,6 @@ struct job {
     bool honor, tls;
 };
 
-static bool is_loopback(const char *listen)
-{
-    return str_starts(listen, "127.") || str_eq(listen, "localhost") || str_eq(listen, "::1");
-}
-
 /* The one machine of a site watches itself: Prometheus is there too. */
 static bool is_alone(const struct render *r)
 {
@@ -251,7 +247,7 @@ static void put_labels(struct render *r, const struct spec_node *n, struct yaml_
 static void put_machine(struct render *r, const struct spec_node *n, int64_t machine,
                         const char *listen, int64_t port, struct yaml_out *y)
 {
-    bool here = is_loopback(listen) && is_alone(r);
+    bool here = address_text_is_loopback(listen) && is_alone(r);
     char host[HOST_MAX];
 
     if (!spec_host(n, machine, host, sizeof(host)))
@@ -364,7 +360,7 @@ static void published_warn(struct render *r, const struct job *j)
 
 static void put_job(struct render *r, const struct job *j, struct yaml_out *y)
 {
-    bool loopback = is_loopback(*j->listen) && !all_published(j);
+    bool loopback = address_text_is_loopback(*j->listen) && !all_published(j);
 
     published_warn(r, j);
     if (loopback)
