@@ -32,10 +32,10 @@ int64_t agent_wall_ns(void)
 
 /* ---- events: kept before they are shown, as values are */
 
-static bool is_incident(const struct tele_event *e)
+static bool is_incident(const struct telemetry_event *e)
 {
-    return e->kind == TELE_EVENT_XID || e->kind == TELE_EVENT_SXID || e->kind == TELE_EVENT_HANG ||
-           e->kind == TELE_EVENT_RECOVERY;
+    return e->kind == TELEMETRY_EVENT_XID || e->kind == TELEMETRY_EVENT_SXID ||
+           e->kind == TELEMETRY_EVENT_HANG || e->kind == TELEMETRY_EVENT_RECOVERY;
 }
 
 static void note_incident(struct agent *a)
@@ -48,27 +48,27 @@ static void note_incident(struct agent *a)
     a->incident_ns = now + AGENT_INCIDENT_AFTER_MS * AGENT_MS;
 }
 
-void agent_take_event(struct agent *a, const struct tele_event *e)
+void agent_take_event(struct agent *a, const struct telemetry_event *e)
 {
     struct err err = { 0 };
 
-    if (a->ring && ring_append_event(a->ring, e, &err))
+    if (a->ring && history_append_event(a->ring, e, &err))
         atomic_fetch_add(&a->ring_errors, 1); /* the next second tells why */
-    atomic_fetch_add(&a->events[(unsigned)e->kind < TELE_EVENT_KINDS ? e->kind : 0], 1);
-    tele_event(a->shown, e);
+    atomic_fetch_add(&a->events[(unsigned)e->kind < TELEMETRY_EVENT_KINDS ? e->kind : 0], 1);
+    telemetry_event(a->shown, e);
     show_record_event(a, e);
     if (is_incident(e))
         note_incident(a);
 }
 
-void agent_event(struct agent *a, enum tele_event_kind kind, int gpu, int code, const char *fmt,
-                 ...)
+void agent_event(struct agent *a, enum telemetry_event_kind kind, int gpu, int code,
+                 const char *fmt, ...)
 {
     bool played = a->player && a->last_time_ns; /* before its first second there is no other time */
-    struct tele_event e = { .time_ns = played ? a->last_time_ns : agent_wall_ns(),
-                            .kind = kind,
-                            .gpu = gpu,
-                            .code = code };
+    struct telemetry_event e = { .time_ns = played ? a->last_time_ns : agent_wall_ns(),
+                                 .kind = kind,
+                                 .gpu = gpu,
+                                 .code = code };
     va_list ap;
 
     va_start(ap, fmt);
@@ -90,17 +90,17 @@ static void on_alert(void *arg, const struct alert_active *x)
 {
     struct agent *a = arg;
     bool fires = x->state == ALERT_FIRING;
-    const struct tele_series *subject;
-    char who[TELE_VALUE_MAX / 2];
+    const struct telemetry_series *subject;
+    char who[TELEMETRY_VALUE_MAX / 2];
 
     firing_changed(a);
     whose_text(&x->whose, who, sizeof(who));
-    agent_event(a, TELE_EVENT_ALERT, -1, 0, "%s %s: %.180s%s%s%s", x->rule->name,
+    agent_event(a, TELEMETRY_EVENT_ALERT, -1, 0, "%s %s: %.180s%s%s%s", x->rule->name,
                 fires     ? "fires"
                 : x->gone ? "is gone, nothing is known of it any more"
                           : "is over",
                 x->summary, who[0] ? " (" : "", who, who[0] ? ")" : "");
-    subject = x->subject ? x->subject : tele_get(a->shown, x->series);
+    subject = x->subject ? x->subject : telemetry_get(a->shown, x->series);
     if (!fires)
         silences_alert_over(a->silences, x->rule->name, subject);
     if (a->sender &&
@@ -129,13 +129,13 @@ static void tell_firing(struct agent *a)
 
     for (size_t i = 0; i < n && a->sender; i++)
         if (list[i].state == ALERT_FIRING &&
-            !silences_cover(a->silences, list[i].rule->name, tele_get(a->shown, list[i].series),
-                            agent_wall_ns()))
+            !silences_cover(a->silences, list[i].rule->name,
+                            telemetry_get(a->shown, list[i].series), agent_wall_ns()))
             alert_sender_add(a->sender, a->shown, &list[i]);
     free(list);
 }
 
-static bool whose_of_series(void *arg, const struct tele_series *s, struct alert_whose *out)
+static bool whose_of_series(void *arg, const struct telemetry_series *s, struct alert_whose *out)
 {
     const struct agent *a = arg;
     int64_t gpu = -1, when = agent_wall_ns();
@@ -151,8 +151,8 @@ static bool whose_of_series(void *arg, const struct tele_series *s, struct alert
 /* Receivers hear that what was silenced is over, and of what is not any more. */
 static void hush(struct agent *a, struct alert_active *x)
 {
-    bool covered =
-        silences_cover(a->silences, x->rule->name, tele_get(a->shown, x->series), agent_wall_ns());
+    bool covered = silences_cover(a->silences, x->rule->name, telemetry_get(a->shown, x->series),
+                                  agent_wall_ns());
     bool told = alert_sender_has(a->sender, a->shown, x);
 
     if (covered && told) {
@@ -175,9 +175,9 @@ enum rc agent_silence(struct agent *a, const char *text, size_t len, uint64_t *o
 
     pthread_rwlock_rdlock(&a->view);
     rules = alerts_rules(a->alerts, &count);
-    tele_hold(a->shown);
+    telemetry_hold(a->shown);
     rc = silences_check(text, len, rules, count, a->shown, err);
-    tele_let(a->shown);
+    telemetry_let(a->shown);
     pthread_rwlock_unlock(&a->view);
     if (rc == RC_OK)
         rc = silences_add(a->silences, text, len, out_id, err);
@@ -316,11 +316,11 @@ static void take_wants(struct agent *a)
     pthread_mutex_unlock(&a->lock);
     if (release && a->gpu) {
         gpu_child_release(a->gpu);
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the driver is released");
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the driver is released");
     }
     if (attach && a->gpu) {
         gpu_child_attach(a->gpu);
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the driver is attached again");
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the driver is attached again");
     }
 }
 
@@ -337,13 +337,13 @@ static void take_fresh(struct agent *a)
     if (rc == RC_OK) {
         scrape_reload(a, o);
         pthread_mutex_lock(&a->show);
-        a->o.expo = o->expo;
+        a->o.prom_export = o->prom_export;
         a->o.scrape = o->scrape;
         a->o.rules = o->rules;
         a->o.rule_count = o->rule_count;
         a->o.alerts = o->alerts;
         pthread_mutex_unlock(&a->show);
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the spec was read again");
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the spec was read again");
     }
     pthread_mutex_lock(&a->lock);
     a->fresh = NULL;
@@ -381,7 +381,7 @@ static void look_at_clock(struct agent *a, int64_t wall_ns)
     if (llabs(by) < AGENT_JUMP_MS * AGENT_MS)
         return;
     faults_clock_set(a, by);
-    agent_event(a, TELE_EVENT_AGENT, -1, 0, "the clock was set %s by %.1f s",
+    agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the clock was set %s by %.1f s",
                 by > 0 ? "forward" : "back", (double)llabs(by) / 1e9);
 }
 
@@ -491,7 +491,7 @@ static void *replay_main(void *arg)
             have = player_step(a->player, &time_ns);
             due = have ? player_due_ns(a->player, time_ns) : 0;
             if (!have) {
-                agent_event(a, TELE_EVENT_AGENT, -1, 0, "the recording is over");
+                agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the recording is over");
                 atomic_store(&a->ended, true);
             }
         }
@@ -534,8 +534,8 @@ static void take_opts(struct agent *a, const struct agent_opts *o)
     a->o.listen = o->listen ? o->listen : "127.0.0.1";
     if (gethostname(a->host, sizeof(a->host) - 1) != 0 || !a->host[0])
         (void)str_copy(a->host, sizeof(a->host), "localhost");
-    if (!a->o.expo.hostname)
-        a->o.expo.hostname = a->host;
+    if (!a->o.prom_export.hostname)
+        a->o.prom_export.hostname = a->host;
     a->ring_path = o->ring_path ? xstrdup(o->ring_path) : NULL;
     atomic_store(&a->token, o->token);
     atomic_store(&a->serve_token, o->serve_token);
@@ -547,11 +547,11 @@ static void take_opts(struct agent *a, const struct agent_opts *o)
 
 static void make_tables(struct agent *a)
 {
-    a->shown = tele_new(a->o.series_max);
-    a->next = xcalloc(TELE_SERIES_MAX, sizeof(*a->next));
-    a->copy = xcalloc(TELE_SERIES_MAX, sizeof(*a->copy));
-    a->source_of = xcalloc(TELE_SERIES_MAX, sizeof(*a->source_of));
-    a->self = tele_source(a->shown, "agent");
+    a->shown = telemetry_new(a->o.series_max);
+    a->next = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->next));
+    a->copy = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->copy));
+    a->source_of = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->source_of));
+    a->self = telemetry_source(a->shown, "agent");
     a->xids = xids_new();
     a->faults = faults_new();
     a->whose = whose_new();
@@ -673,13 +673,13 @@ enum rc agent_start(const struct agent_opts *o, struct agent **out, struct err *
     make_tables(a);
     rc = a->wake_fd < 0 ? err_sys(err, "could not make an event file") : start_parts(a, err);
     if (rc == RC_OK)
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "stoker " STOKER_VERSION " started");
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "stoker " STOKER_VERSION " started");
     if (rc == RC_OK && silences_moved(a->silences))
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the silences were damaged: now '%.150s'",
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the silences were damaged: now '%.150s'",
                     silences_moved(a->silences));
     if (rc == RC_OK && firing_moved(a))
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the file of what fires was damaged: now '%.150s'",
-                    firing_moved(a));
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0,
+                    "the file of what fires was damaged: now '%.150s'", firing_moved(a));
     if (rc == RC_OK)
         rc = thread_start(&a->thread, a->player ? replay_main : sample_main, a, err);
     a->thread_on = rc == RC_OK;
@@ -792,7 +792,7 @@ void agent_stop(struct agent *a)
     api_free(a->api);
     player_free(a->player);
     free(a->hurried);
-    ring_close(a->ring);
+    history_close(a->ring);
     free(a->ring_path);
     if (!lanes_stop(a))
         return; /* one hangs in the kernel and may still write: its memory stays */

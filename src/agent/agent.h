@@ -41,7 +41,7 @@ struct agent_opts {
     bool no_gpu;         /* no child for the driver */
     bool ask;            /* agent_ask() answers also when there is no port */
     size_t series_max;
-    struct expo_opts expo;
+    struct prom_export_opts prom_export;
     const struct alert_rule *rules;
     size_t rule_count;
     struct alert_targets alerts;
@@ -56,7 +56,7 @@ struct agent_opts {
     struct gpu_child_opts gpu;
     const struct root *root;
     /* After each second was shown, on the sampling thread: it must not block.  NULL: none. */
-    void (*on_second)(void *arg, struct tele *t, int64_t time_ns);
+    void (*on_second)(void *arg, struct telemetry *t, int64_t time_ns);
     void *arg;
 };
 struct agent;

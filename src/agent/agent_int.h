@@ -67,14 +67,15 @@ struct feed_source {
     bool stale, used;
 };
 struct feed_place {
-    uint32_t id;            /* shown; TELE_NONE: left out */
-    uint32_t born, id_born; /* of its own series and the one shown, when it was placed */
+    uint32_t id; /* shown; TELEMETRY_NONE: left out */
+    uint32_t generation,
+        id_generation; /* of its own series and the one shown, when it was placed */
 };
 struct feed {
-    struct tele *t;         /* owned */
+    struct telemetry *t;    /* owned */
     struct feed_place *map; /* owned: its ids to those shown */
     size_t mapped, cap;
-    struct feed_source sources[TELE_SOURCES_MAX];
+    struct feed_source sources[TELEMETRY_SOURCES_MAX];
     uint64_t events; /* taken so far */
     uint64_t docs;   /* the newest change taken */
 };
@@ -126,17 +127,17 @@ struct agent {
     /* ---- the sampling thread's */
     struct feed feeds[AGENT_FEEDS_MAX];
     size_t feed_count;
-    struct tele *shown;       /* owned */
-    double *next, *copy;      /* owned: values to show, values of a feed; TELE_SERIES_MAX each */
+    struct telemetry *shown; /* owned */
+    double *next, *copy; /* owned: values to show, values of a feed; TELEMETRY_SERIES_MAX each */
     unsigned char *source_of; /* owned: of each series shown */
     size_t placed;            /* series shown that source_of knows */
     uint64_t renewed;         /* of `shown`, when source_of was filled */
-    bool dirty[TELE_SOURCES_MAX];
-    int64_t batch_ns[TELE_SOURCES_MAX];
+    bool dirty[TELEMETRY_SOURCES_MAX];
+    int64_t batch_ns[TELEMETRY_SOURCES_MAX];
     unsigned self;         /* our own source */
     struct gpu_child *gpu; /* NULL: none */
     size_t gpu_feed;
-    struct ring *ring;          /* NULL: none */
+    struct history *ring;       /* NULL: none */
     pthread_rwlock_t view;      /* read by whoever uses ring or alerts on another thread */
     char ring_why[ERR_MSG_MAX]; /* under `lock`: why there is no history; "" */
     int64_t refresh_ns;         /* monotonic: what fires is told in its new words */
@@ -157,7 +158,7 @@ struct agent {
     struct stream_writer *record;
     struct buf record_buf;
     size_t recorded;         /* series written */
-    uint32_t *recorded_born; /* owned: by id, tele_born() then; TELE_SERIES_MAX */
+    uint32_t *recorded_born; /* owned: by id, telemetry_generation() then; TELEMETRY_SERIES_MAX */
     uint64_t recorded_renewed;
     uint64_t record_events;
     int64_t incident_ns, bundled_ns; /* monotonic: a bundle is due, was begun; 0: none */
@@ -180,8 +181,8 @@ struct agent {
     _Atomic int64_t turned_ns; /* monotonic: end of the last turn */
     int kernel_log; /* errno of opening the kernel's log; 0: it is read.  Set before any thread */
     _Atomic int gpu_state;
-    _Atomic bool driver_hangs;    /* a call of it, though others may be answered */
-    char gpu_why[TELE_VALUE_MAX]; /* under `lock` */
+    _Atomic bool driver_hangs;         /* a call of it, though others may be answered */
+    char gpu_why[TELEMETRY_VALUE_MAX]; /* under `lock` */
 
     /* ---- others */
     struct lane lanes[AGENT_LANES];
@@ -204,13 +205,13 @@ struct agent {
     _Atomic uint64_t scrapes;
     _Atomic int64_t scrape_ns; /* to write the last text */
     _Atomic int64_t sync_ns;   /* to write and sync the last second */
-    _Atomic uint64_t events[TELE_EVENT_KINDS];
+    _Atomic uint64_t events[TELEMETRY_EVENT_KINDS];
 };
 
 /* ---- agent.c */
-void agent_event(struct agent *a, enum tele_event_kind kind, int gpu, int code, const char *fmt,
-                 ...) PRINTF_LIKE(5, 6); /* the sampling thread's alone */
-void agent_take_event(struct agent *a, const struct tele_event *e);
+void agent_event(struct agent *a, enum telemetry_event_kind kind, int gpu, int code,
+                 const char *fmt, ...) PRINTF_LIKE(5, 6); /* the sampling thread's alone */
+void agent_take_event(struct agent *a, const struct telemetry_event *e);
 int64_t agent_wall_ns(void);
 enum rc thread_start(pthread_t *out, void *(*fn)(void *), void *arg, struct err *err) MUST_USE;
 
@@ -221,7 +222,7 @@ void feed_stale(struct agent *a, size_t feed, const char *source, int64_t period
 void show_second(struct agent *a, int64_t time_ns);
 void show_free(struct agent *a);
 enum rc show_record_open(struct agent *a, struct err *err) MUST_USE;
-void show_record_event(struct agent *a, const struct tele_event *e);
+void show_record_event(struct agent *a, const struct telemetry_event *e);
 enum rc show_ring_open(struct agent *a, struct err *err) MUST_USE;
 void show_ring_retry(struct agent *a);
 
@@ -229,7 +230,7 @@ void show_ring_retry(struct agent *a);
 struct xids *xids_new(void);
 void xids_free(struct xids *x); /* NULL is fine */
 /* An event of a feed, the kernel's log or the driver's; false: it was told already. */
-bool xids_take(struct agent *a, struct tele_event *e, bool of_log);
+bool xids_take(struct agent *a, struct telemetry_event *e, bool of_log);
 void xids_put(struct agent *a, int64_t time_ns);      /* into a->next */
 int64_t xids_last_ns(const struct agent *a, int gpu); /* when the last one was; 0: none */
 bool xids_know_gpus(const struct agent *a);           /* the driver has said where they are */
@@ -239,7 +240,7 @@ struct faults *faults_new(void);
 void faults_free(struct faults *f); /* NULL is fine */
 void faults_begin(struct agent *a); /* when the history is open */
 /* An event of a feed, the kernel's log or another: counted, told, or left out. */
-void faults_take(struct agent *a, struct tele_event *e, bool of_log);
+void faults_take(struct agent *a, struct telemetry_event *e, bool of_log);
 void faults_turn(struct agent *a, bool end);                /* takes what waited */
 void faults_put(struct agent *a);                           /* into a->next */
 void faults_clock_set(struct agent *a, int64_t by_ns);      /* its times move with the wall clock */
@@ -255,17 +256,18 @@ const char *silences_moved(const struct silences *x);
 /* Does it speak of a rule that is on, and of labels that its series have?  With "force": true it
  * need not. */
 enum rc silences_check(const char *text, size_t len, const struct alert_rule *rules, size_t count,
-                       const struct tele *t, struct err *err) MUST_USE;
+                       const struct telemetry *t, struct err *err) MUST_USE;
 /* JSON: alert, labels, for, by, comment, acknowledge. */
 enum rc silences_add(struct silences *x, const char *text, size_t len, uint64_t *out_id,
                      struct err *err) MUST_USE;
 enum rc silences_end(struct silences *x, uint64_t id, struct err *err) MUST_USE;
-bool silences_cover(struct silences *x, const char *rule, const struct tele_series *subject,
+bool silences_cover(struct silences *x, const char *rule, const struct telemetry_series *subject,
                     int64_t now_ns);
 /* Members silenced and acknowledged of an alert. */
-void silences_mark(struct silences *x, const char *rule, const struct tele_series *subject,
+void silences_mark(struct silences *x, const char *rule, const struct telemetry_series *subject,
                    int64_t now_ns, struct json_out *w);
-void silences_alert_over(struct silences *x, const char *rule, const struct tele_series *subject);
+void silences_alert_over(struct silences *x, const char *rule,
+                         const struct telemetry_series *subject);
 void silences_list(struct silences *x, struct json_out *w);
 
 /* ---- firing.c; the sampling thread's */
@@ -285,8 +287,8 @@ bool whose_gpu_of(const struct whose *w, int gpu, int64_t time_ns, struct alert_
 void whose_text(const struct alert_whose *w, char *out, size_t cap); /* "job 17, user x" */
 
 /* ---- status.c */
-void self_put(struct agent *a, const char *metric, const struct tele_label *labels, size_t count,
-              double value);
+void self_put(struct agent *a, const char *metric, const struct telemetry_label *labels,
+              size_t count, double value);
 void self_values(struct agent *a, int64_t time_ns); /* into a->next */
 void status_members(void *arg, struct json_out *w); /* an object's; any thread */
 
@@ -297,7 +299,7 @@ void lanes_watch(struct agent *a); /* tells what hangs */
 bool lanes_stop(struct agent *a);  /* false: one does not end */
 
 /* ---- inventory.c */
-void inventory_take(struct agent *a, struct tele *t); /* as a document; may take seconds */
+void inventory_take(struct agent *a, struct telemetry *t); /* as a document; may take seconds */
 
 /* ---- scrape.c */
 enum rc scrape_start(struct agent *a, struct err *err) MUST_USE;
@@ -309,13 +311,14 @@ struct maybe scrape_serve_up(struct scraper *s);
 void scrape_each(struct scraper *s, void (*fn)(void *arg, struct scrape_target *t), void *arg);
 
 /* ---- dcgm.c */
-enum rc dcgm_take(struct agent *a, struct tele *t, const char *text, size_t len,
+enum rc dcgm_take(struct agent *a, struct telemetry *t, const char *text, size_t len,
                   struct err *err) MUST_USE;
 
 /* ---- models.c */
 struct models_shown;
 struct models_shown *models_shown_new(void);
-void models_shown_take(struct models_shown *m, struct tele *t, const char *text, int64_t now_ns);
+void models_shown_take(struct models_shown *m, struct telemetry *t, const char *text,
+                       int64_t now_ns);
 void models_shown_free(struct models_shown *m);
 
 /* ---- replay.c */

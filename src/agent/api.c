@@ -73,7 +73,7 @@ void api_add_doc(struct api *a, struct json_out *w, const char *key, const char 
     struct buf doc = { .max = API_BODY_MAX / 2 };
 
     json_key(w, key);
-    if (tele_doc_copy(a->o.tele, name, &doc) && doc.len && !doc.over)
+    if (telemetry_doc_copy(a->o.telemetry, name, &doc) && doc.len && !doc.over)
         buf_add(json_raw(w), doc.data, doc.len);
     else
         json_add_null(w);
@@ -90,7 +90,7 @@ const char *const api_brief[API_BRIEF] = {
 };
 
 struct gpu_brief {
-    const struct tele_series *first; /* whose labels are shown; NULL: no such GPU */
+    const struct telemetry_series *first; /* whose labels are shown; NULL: no such GPU */
     double now[API_BRIEF];
 };
 
@@ -100,8 +100,8 @@ static void gather_gpus(struct api *a, struct gpu_brief *gpus, const double *val
         for (size_t k = 0; k < API_BRIEF; k++)
             gpus[i].now[k] = NAN;
     for (uint32_t id = 0; id < count; id++) {
-        const struct tele_series *s = tele_get(a->o.tele, id);
-        const char *text = s && s->metric->entity == TELE_GPU ? api_label(s, "gpu") : NULL;
+        const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
+        const char *text = s && s->metric->entity == TELEMETRY_GPU ? api_label(s, "gpu") : NULL;
         uint64_t gpu;
 
         if (!text || !str_to_u64(text, 10, &gpu) || gpu >= API_GPUS_MAX)
@@ -120,10 +120,10 @@ static void gather_gpus(struct api *a, struct gpu_brief *gpus, const double *val
 static void add_gpus(struct api *a, struct json_out *w)
 {
     struct gpu_brief *gpus = xcalloc(API_GPUS_MAX, sizeof(*gpus));
-    double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    double *values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*values));
 
-    tele_hold(a->o.tele);
-    gather_gpus(a, gpus, values, tele_copy(a->o.tele, values, TELE_SERIES_MAX));
+    telemetry_hold(a->o.telemetry);
+    gather_gpus(a, gpus, values, telemetry_copy(a->o.telemetry, values, TELEMETRY_SERIES_MAX));
     json_key(w, "gpus");
     json_arr(w);
     for (size_t i = 0; i < API_GPUS_MAX; i++) {
@@ -143,7 +143,7 @@ static void add_gpus(struct api *a, struct json_out *w)
         json_obj_end(w);
     }
     json_arr_end(w);
-    tele_let(a->o.tele);
+    telemetry_let(a->o.telemetry);
     free(values);
     free(gpus);
 }
@@ -152,11 +152,12 @@ static void add_sources(struct api *a, struct json_out *w, int64_t now)
 {
     json_key(w, "sources");
     json_arr(w);
-    for (unsigned i = 0; i < TELE_SOURCES_MAX && *tele_source_name(a->o.tele, i); i++) {
-        int64_t age = tele_age_ns(a->o.tele, i, now);
+    for (unsigned i = 0; i < TELEMETRY_SOURCES_MAX && *telemetry_source_name(a->o.telemetry, i);
+         i++) {
+        int64_t age = telemetry_age_ns(a->o.telemetry, i, now);
 
         json_obj(w);
-        json_kv_str(w, "name", tele_source_name(a->o.tele, i));
+        json_kv_str(w, "name", telemetry_source_name(a->o.telemetry, i));
         json_kv_maybe(w, "age_ms", age < 0 ? maybe_none() : maybe_of(age / 1000000));
         json_obj_end(w);
     }
@@ -165,12 +166,12 @@ static void add_sources(struct api *a, struct json_out *w, int64_t now)
 
 static void add_history(struct api *a, struct json_out *w)
 {
-    struct ring_stats r = { 0 };
+    struct history_stats r = { 0 };
     struct api_view view;
 
     api_enter(a, &view);
     if (view.ring)
-        ring_stats(view.ring, &r);
+        history_stats(view.ring, &r);
     api_leave(a);
     json_key(w, "history");
     if (!view.ring) {
@@ -193,7 +194,7 @@ static void add_counts(struct api *a, struct json_out *w, size_t series)
     json_key(w, "series");
     json_obj(w);
     json_kv_int(w, "count", (int64_t)series);
-    json_kv_int(w, "refused", (int64_t)tele_refused(a->o.tele));
+    json_kv_int(w, "refused", (int64_t)telemetry_refused(a->o.telemetry));
     json_obj_end(w);
     api_add_firing(a, w);
 }
@@ -202,7 +203,7 @@ static enum rc answer_node(struct api *a, const struct api_params *p, struct buf
                            struct err *err)
 {
     static const char *const names[] = { NULL };
-    size_t count = tele_count(a->o.tele);
+    size_t count = telemetry_count(a->o.telemetry);
     int64_t now = api_now_ns(a);
     struct json_out w;
     enum rc rc = api_params_check(p, names, err);
@@ -266,7 +267,7 @@ static enum rc read_inventory(struct api *a, struct hw **out, struct err *err)
     struct buf doc = { .max = API_BODY_MAX / 2 };
     enum rc rc;
 
-    if (!tele_doc_copy(a->o.tele, "inventory", &doc) || !doc.len)
+    if (!telemetry_doc_copy(a->o.telemetry, "inventory", &doc) || !doc.len)
         rc = err_set(err, RC_NODEV, "the inventory of this machine is not known");
     else
         rc = hw_read_json(doc.data, doc.len, out, err);
@@ -518,8 +519,8 @@ enum rc api_new(const struct api_opts *o, struct api **out, struct err *err)
         a->lanes[i].a = a;
         pthread_cond_init(&a->lanes[i].come, NULL);
     }
-    a->values = xcalloc(TELE_SERIES_MAX, sizeof(*a->values));
-    a->before = xcalloc(TELE_SERIES_MAX, sizeof(*a->before));
+    a->values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->values));
+    a->before = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->before));
     a->event_ns = api_now_ns(a);
     api_fleet_open(a);
     rc = start(a, err);

@@ -57,13 +57,13 @@ struct api_place {
 
 /* History and alerts, which an agent may open and close while it runs. */
 struct api_view {
-    struct ring *ring;     /* NULL: no history is kept */
+    struct history *ring;  /* NULL: no history is kept */
     struct alerts *alerts; /* NULL: none */
 };
 
 /* Strings and lists are borrowed for the api's life. */
 struct api_opts {
-    struct tele *tele;
+    struct telemetry *telemetry;
     struct api_view view; /* fixed, unless there is `enter` */
     /* Around every use of a view; any thread.  NULL: the one above. */
     void (*enter)(void *arg, struct api_view *out);
@@ -85,7 +85,7 @@ struct api_opts {
     /* The token that they ask for, valid for the API's life; NULL, or it gives NULL: none. */
     const char *(*fleet_token)(void *arg);
     /* Members silenced and acknowledged of an alert; NULL: both are null. */
-    void (*mark)(void *arg, const char *rule, const struct tele_series *subject,
+    void (*mark)(void *arg, const char *rule, const struct telemetry_series *subject,
                  struct json_out *w);
     struct web_trust trust;  /* in their certificates; borrowed */
     int64_t (*now_ns)(void); /* the wall clock; NULL: the real one */

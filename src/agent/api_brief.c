@@ -102,7 +102,7 @@ static void add_alerts(struct json_out *w, const struct json *list)
         add_text(w, "severity", json_get(x, "severity"), API_BRIEF_NAME_MAX);
         add_number(w, "gpu", json_get(x, "gpu"));
         add_number(w, "fired_ms", json_get(x, "fired_ms"));
-        add_text(w, "summary", json_get(x, "summary"), TELE_VALUE_MAX);
+        add_text(w, "summary", json_get(x, "summary"), TELEMETRY_VALUE_MAX);
         json_obj_end(w);
     }
     json_arr_end(w);
@@ -135,11 +135,11 @@ static void add_jobs(struct json_out *w, const struct json *list)
 /* The jobs that this node's files tell, as a list after its key. */
 void api_add_jobs(struct api *a, struct json_out *w)
 {
-    struct buf doc = { .max = TELE_DOC_MAX };
+    struct buf doc = { .max = TELEMETRY_DOC_MAX };
     struct arena arena = { 0 };
     struct json *root = NULL;
 
-    if (tele_doc_copy(a->o.tele, "jobs", &doc) && !doc.over &&
+    if (telemetry_doc_copy(a->o.telemetry, "jobs", &doc) && !doc.over &&
         json_parse(&arena, buf_str(&doc), doc.len, &root, NULL) == RC_OK)
         add_jobs(w, json_get(root, "jobs"));
     else

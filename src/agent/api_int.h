@@ -16,13 +16,13 @@
 
 #include <pthread.h>
 
-enum { API_ROUTES = 14, API_ENTITIES = TELE_APP + 1 };
+enum { API_ROUTES = 14, API_ENTITIES = TELEMETRY_APP + 1 };
 #define API_SECOND INT64_C(1000000000)
 
 /* ---- api_params.c */
 struct api_param {
     char name[API_PARAM_NAME_MAX];
-    char value[TELE_VALUE_MAX];
+    char value[TELEMETRY_VALUE_MAX];
 };
 struct api_params {
     struct api_param at[API_PARAMS_MAX];
@@ -46,7 +46,7 @@ enum rc api_param_entities(const struct api_params *p, const char *name, unsigne
 enum api_as { API_VALUE, API_RATE };
 struct api_query { /* its strings are those of the parameters */
     const char *metric;
-    struct tele_label labels[TELE_LABELS_MAX];
+    struct telemetry_label labels[TELEMETRY_LABELS_MAX];
     size_t label_count;
     int64_t from_ns, to_ns, step_ns; /* from is a multiple of step */
     size_t steps;
@@ -90,7 +90,7 @@ struct api {
     size_t client_count;
     struct fleet *fleet; /* owned; its own lock */
     /* ---- api_tick()'s */
-    double *values, *before; /* owned: TELE_SERIES_MAX each */
+    double *values, *before; /* owned: TELEMETRY_SERIES_MAX each */
     size_t before_count;
     int64_t event_ns;  /* of the last event sent */
     size_t event_same; /* events of that very time that were sent */
@@ -105,8 +105,8 @@ void api_add_value(struct json_out *w, double v);
 /* {"error": why} */
 void api_refuse(struct http_exchange *x, int status, const char *why);
 void api_add_time(struct json_out *w, const char *key, int64_t ns); /* milliseconds; 0: null */
-void api_add_labels(struct json_out *w, const struct tele_series *s);
-const char *api_label(const struct tele_series *s, const char *name); /* NULL: none */
+void api_add_labels(struct json_out *w, const struct telemetry_series *s);
+const char *api_label(const struct telemetry_series *s, const char *name); /* NULL: none */
 /* A document of the table as the value of a key, null when there is none. */
 void api_add_doc(struct api *a, struct json_out *w, const char *key, const char *name);
 
@@ -120,7 +120,7 @@ enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, 
 enum rc api_limits(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_fleet(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 void api_add_processes(struct api *a, struct json_out *w); /* key and list */
-void api_add_event(struct json_out *w, const struct tele_event *e);
+void api_add_event(struct json_out *w, const struct telemetry_event *e);
 extern const char *const api_severities[]; /* their words */
 void api_add_alerts(struct api *a, struct json_out *w);
 /* Counts of firing alerts by severity, and the worst of them in brief: two keys. */

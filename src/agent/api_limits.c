@@ -27,30 +27,30 @@ static enum rc span_of(struct api *a, const struct api_params *p, int64_t *from,
     return rc;
 }
 
-static enum rc judge(struct api *a, int64_t from, int64_t to, struct limits_report *out,
+static enum rc judge(struct api *a, int64_t from, int64_t to, struct bottleneck_report *out,
                      struct err *err)
 {
-    struct window *w = window_new(limits_metrics, false);
+    struct window *w = window_new(bottleneck_metrics, false);
     struct api_view view;
     enum rc rc;
 
     api_enter(a, &view);
     if (view.ring) {
-        rc = limits_from_ring(view.ring, from, to, w, err);
+        rc = bottleneck_from_history(view.ring, from, to, w, err);
     } else {
         err_hint(err, "Start the agent with a history to keep one.");
         rc = err_set(err, RC_NODEV, "no history is kept");
     }
     api_leave(a);
     if (!rc)
-        limits_report(w, out);
+        bottleneck_report(w, out);
     window_free(w);
     return rc;
 }
 
 enum rc api_limits(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
 {
-    struct limits_report *r = xcalloc(1, sizeof(*r));
+    struct bottleneck_report *r = xcalloc(1, sizeof(*r));
     int64_t from = 0, to = 0;
     struct json_out w;
     enum rc rc = span_of(a, p, &from, &to, err);
@@ -61,7 +61,7 @@ enum rc api_limits(struct api *a, const struct api_params *p, struct buf *out, s
         json_out_init(&w, out, 0);
         json_obj(&w);
         json_kv_str(&w, "schema", "stoker.limits/1");
-        limits_report_json(r, &w);
+        bottleneck_report_json(r, &w);
         json_obj_end(&w);
     }
     free(r);

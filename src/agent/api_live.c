@@ -16,7 +16,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { LIVE_DEFAULT = 1U << TELE_HOST | 1U << TELE_GPU | 1U << TELE_MODEL | 1U << TELE_JOB };
+enum {
+    LIVE_DEFAULT =
+        1U << TELEMETRY_HOST | 1U << TELEMETRY_GPU | 1U << TELEMETRY_MODEL | 1U << TELEMETRY_JOB
+};
 
 static void begin_event(struct buf *out, struct json_out *w, const char *name)
 {
@@ -124,11 +127,11 @@ static void add_part(struct api *a, struct json_out *w, unsigned entities, bool 
     json_key(w, ids ? "id" : "value");
     json_arr(w);
     for (size_t i = 0; i < count; i++) {
-        const struct tele_series *s;
+        const struct telemetry_series *s;
 
         if (full ? isnan(a->values[i]) : !differs(a, i))
             continue;
-        s = tele_get(a->o.tele, (uint32_t)i);
+        s = telemetry_get(a->o.telemetry, (uint32_t)i);
         if (!s || !(entities & 1U << s->metric->entity))
             continue;
         if (ids)
@@ -148,7 +151,7 @@ static void values_text(struct api *a, int64_t time_ns, unsigned entities, bool 
     json_obj(&w);
     api_add_time(&w, "time_ms", time_ns);
     json_kv_int(&w, "count", (int64_t)count);
-    json_kv_int(&w, "renewed", (int64_t)tele_renewed(a->o.tele));
+    json_kv_int(&w, "renewed", (int64_t)telemetry_renewed(a->o.telemetry));
     json_kv_bool(&w, "full", full);
     add_part(a, &w, entities, full, count, true);
     add_part(a, &w, entities, full, count, false);
@@ -160,7 +163,7 @@ static void values_text(struct api *a, int64_t time_ns, unsigned entities, bool 
 static void events_text(struct api *a, struct buf *out)
 {
     size_t n, skip = a->event_same;
-    struct tele_event *list = tele_events_copy(a->o.tele, a->event_ns, &n);
+    struct telemetry_event *list = telemetry_events_copy(a->o.telemetry, a->event_ns, &n);
 
     for (size_t i = 0; i < n; i++) {
         struct json_out w;
@@ -267,7 +270,7 @@ void api_tick(struct api *a, int64_t time_ns)
     events_text(a, &common);
     alerts_text(a, &common);
     if (heard) {
-        count = tele_copy(a->o.tele, a->values, TELE_SERIES_MAX);
+        count = telemetry_copy(a->o.telemetry, a->values, TELEMETRY_SERIES_MAX);
         pthread_mutex_lock(&a->lock);
         send_all(a, time_ns, count, &common);
         pthread_mutex_unlock(&a->lock);

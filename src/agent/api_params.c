@@ -66,7 +66,7 @@ enum rc api_params_read(const char *query, struct api_params *out, struct err *e
         if (!decode(p + key + equals, all - key - equals, to->value, sizeof(to->value)))
             return err_set(err, RC_USAGE,
                            "the value of '%s' is not readable text of at most %d bytes", to->name,
-                           TELE_VALUE_MAX - 1);
+                           TELEMETRY_VALUE_MAX - 1);
         out->count++;
         p += all;
     }
@@ -168,8 +168,9 @@ enum rc api_param_entities(const struct api_params *p, const char *name, unsigne
     for (const char *s = text; s && *s; s += *s == ',') {
         size_t len = strcspn(s, ","), i = 0;
 
-        while (i < API_ENTITIES && !(strlen(tele_entity_word((enum tele_entity)i)) == len &&
-                                     !strncmp(tele_entity_word((enum tele_entity)i), s, len)))
+        while (i < API_ENTITIES &&
+               !(strlen(telemetry_entity_word((enum telemetry_entity)i)) == len &&
+                 !strncmp(telemetry_entity_word((enum telemetry_entity)i), s, len)))
             i++;
         if (i == API_ENTITIES)
             return err_set(err, RC_USAGE,
@@ -228,10 +229,10 @@ static enum rc read_labels(const struct api_params *p, struct api_query *q, stru
 
         if (!is_label(at->name))
             continue;
-        if (q->label_count == TELE_LABELS_MAX)
-            return err_set(err, RC_USAGE, "more than %d labels", TELE_LABELS_MAX);
+        if (q->label_count == TELEMETRY_LABELS_MAX)
+            return err_set(err, RC_USAGE, "more than %d labels", TELEMETRY_LABELS_MAX);
         q->labels[q->label_count++] =
-            (struct tele_label){ at->name + sizeof(label_prefix) - 1, at->value };
+            (struct telemetry_label){ at->name + sizeof(label_prefix) - 1, at->value };
     }
     return RC_OK;
 }
@@ -269,8 +270,8 @@ enum rc api_query_read(const struct api_params *p, int64_t now_ns, struct api_qu
         return err_set(err, RC_USAGE, "'as' is 'value' or 'rate', not '%s'", as);
     q.as = str_eq(as, "rate") ? API_RATE : API_VALUE;
     /* of an application's that has no type nobody knows */
-    const struct tele_metric *m = tele_metric(q.metric);
-    if (q.as == API_RATE && m && m->kind != TELE_COUNTER)
+    const struct telemetry_metric *m = telemetry_metric(q.metric);
+    if (q.as == API_RATE && m && m->kind != TELEMETRY_COUNTER)
         return err_set(err, RC_USAGE, "'%s' is not a counter and has no rate: ask for as=value",
                        q.metric);
     rc = api_param_time(p, "to", now_ns, now_ns, &q.to_ns, err);

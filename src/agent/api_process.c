@@ -13,31 +13,31 @@
 #include <stdlib.h>
 
 struct process {
-    struct tele_series series; /* whose labels name it: our own copy */
+    struct telemetry_series series; /* whose labels name it: our own copy */
     double memory, util;
     const char *type; /* NULL: unknown */
 };
 
-static bool same_process(const struct tele_series *a, const struct tele_series *b)
+static bool same_process(const struct telemetry_series *a, const struct telemetry_series *b)
 {
     return str_eq(api_label(a, "gpu"), api_label(b, "gpu")) &&
            str_eq(api_label(a, "pid"), api_label(b, "pid"));
 }
 
 /* A series may be another one's as soon as the table is let go of. */
-static struct tele_series own_copy(const struct tele_series *s, struct arena *arena)
+static struct telemetry_series own_copy(const struct telemetry_series *s, struct arena *arena)
 {
-    struct tele_label *labels = arena_array(arena, struct tele_label, s->label_count + 1);
-    struct tele_series out = *s;
+    struct telemetry_label *labels = arena_array(arena, struct telemetry_label, s->label_count + 1);
+    struct telemetry_series out = *s;
 
     for (size_t i = 0; i < s->label_count; i++)
-        labels[i] = (struct tele_label){ arena_strdup(arena, s->labels[i].name),
-                                         arena_strdup(arena, s->labels[i].value) };
+        labels[i] = (struct telemetry_label){ arena_strdup(arena, s->labels[i].name),
+                                              arena_strdup(arena, s->labels[i].value) };
     out.labels = labels;
     return out;
 }
 
-static void take_process(struct process *list, size_t *count, const struct tele_series *s,
+static void take_process(struct process *list, size_t *count, const struct telemetry_series *s,
                          double value, struct arena *arena)
 {
     size_t i = *count;
@@ -68,13 +68,13 @@ static bool is_process(const struct process *p, struct maybe gpu, struct maybe p
 /* What the collector's document says beside its series; both are in one order mostly. */
 static void take_types(struct api *a, struct process *list, size_t count, struct arena *arena)
 {
-    struct buf doc = { .max = TELE_DOC_MAX };
+    struct buf doc = { .max = TELEMETRY_DOC_MAX };
     struct err ignored = { 0 };
     struct json *root = NULL;
     const struct json *rows;
     size_t at = 0;
 
-    if (tele_doc_copy(a->o.tele, "processes", &doc) && !doc.over &&
+    if (telemetry_doc_copy(a->o.telemetry, "processes", &doc) && !doc.over &&
         !json_parse(arena, buf_str(&doc), doc.len, &root, &ignored) &&
         (rows = json_get(root, "processes")))
         for (const struct json *r = rows->first; r; r = r->next) {
@@ -116,18 +116,19 @@ static void add_process(struct api *a, struct json_out *w, const struct process 
 
 static size_t take_all(struct api *a, struct process *list, struct arena *arena)
 {
-    double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    double *values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*values));
     size_t count, n = 0;
 
-    tele_hold(a->o.tele);
-    count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
+    telemetry_hold(a->o.telemetry);
+    count = telemetry_copy(a->o.telemetry, values, TELEMETRY_SERIES_MAX);
     for (uint32_t id = 0; id < count; id++) {
-        const struct tele_series *s = tele_get(a->o.tele, id);
+        const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
 
-        if (s && s->metric->entity == TELE_PROCESS && !isnan(values[id])) /* it ended: unknown */
+        if (s && s->metric->entity == TELEMETRY_PROCESS &&
+            !isnan(values[id])) /* it ended: unknown */
             take_process(list, &n, s, values[id], arena);
     }
-    tele_let(a->o.tele);
+    telemetry_let(a->o.telemetry);
     free(values);
     return n;
 }

@@ -81,7 +81,7 @@ static void add_rate(struct gather *g)
     json_arr_end(&g->w);
 }
 
-static void fill(struct gather *g, const struct ring_point *p, size_t n)
+static void fill(struct gather *g, const struct history_point *p, size_t n)
 {
     memset(g->cells, 0, g->q->steps * sizeof(*g->cells));
     for (size_t i = 0; i < n; i++) {
@@ -98,7 +98,7 @@ static void fill(struct gather *g, const struct ring_point *p, size_t n)
     }
 }
 
-static bool take_series(void *arg, const struct tele_series *s, const struct ring_point *p,
+static bool take_series(void *arg, const struct telemetry_series *s, const struct history_point *p,
                         size_t n)
 {
     struct gather *g = arg;
@@ -135,42 +135,42 @@ static void add_grid(struct gather *g, const struct api_query *q)
     json_kv_int(&g->w, "steps", (int64_t)q->steps);
 }
 
-static enum rc read_ring(struct gather *g, struct ring *ring, struct err *err)
+static enum rc read_ring(struct gather *g, struct history *ring, struct err *err)
 {
     const struct api_query *q = g->q;
-    struct ring_query rq = { .metric = q->metric,
-                             .labels = q->labels,
-                             .label_count = q->label_count,
-                             .from_ns = q->from_ns,
-                             .to_ns = q->from_ns + (int64_t)q->steps * q->step_ns,
-                             .step_ns = q->step_ns };
+    struct history_query rq = { .metric = q->metric,
+                                .labels = q->labels,
+                                .label_count = q->label_count,
+                                .from_ns = q->from_ns,
+                                .to_ns = q->from_ns + (int64_t)q->steps * q->step_ns,
+                                .step_ns = q->step_ns };
 
     if (!ring) {
         err_hint(err, "Start the agent with a history to keep one.");
         return err_set(err, RC_NODEV, "no history is kept");
     }
-    return ring_read(ring, &rq, take_series, g, err);
+    return history_read(ring, &rq, take_series, g, err);
 }
 
 /* A metric without a point in the span is no unknown one: the table has it, built in or an
  * application's, or the history has, from the time when the application ran. */
-static void find_metric(struct gather *g, struct ring *ring)
+static void find_metric(struct gather *g, struct history *ring)
 {
-    const struct tele_metric *m = tele_metric(g->q->metric);
+    const struct telemetry_metric *m = telemetry_metric(g->q->metric);
     size_t count;
 
     if (m)
         found(g, m->unit);
-    tele_hold(g->a->o.tele);
-    count = g->known ? 0 : tele_count(g->a->o.tele);
+    telemetry_hold(g->a->o.telemetry);
+    count = g->known ? 0 : telemetry_count(g->a->o.telemetry);
     for (uint32_t id = 0; id < count && !g->known; id++) {
-        const struct tele_series *s = tele_get(g->a->o.tele, id);
+        const struct telemetry_series *s = telemetry_get(g->a->o.telemetry, id);
 
         if (s && str_eq(s->metric->id, g->q->metric))
             found(g, s->metric->unit);
     }
-    tele_let(g->a->o.tele);
-    if (!g->known && ring && ring_has(ring, g->q->metric))
+    telemetry_let(g->a->o.telemetry);
+    if (!g->known && ring && history_has(ring, g->q->metric))
         found(g, "1"); /* those of applications have no other */
 }
 
@@ -209,11 +209,11 @@ enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, 
 }
 
 /* ---- events */
-void api_add_event(struct json_out *w, const struct tele_event *e)
+void api_add_event(struct json_out *w, const struct telemetry_event *e)
 {
     json_obj(w);
     api_add_time(w, "time_ms", e->time_ns);
-    json_kv_str(w, "kind", tele_event_word(e->kind));
+    json_kv_str(w, "kind", telemetry_event_word(e->kind));
     json_kv_maybe(w, "gpu", e->gpu < 0 ? maybe_none() : maybe_of(e->gpu));
     json_kv_maybe(w, "code", e->code ? maybe_of(e->code) : maybe_none());
     json_kv_str(w, "text", e->text);
@@ -222,13 +222,13 @@ void api_add_event(struct json_out *w, const struct tele_event *e)
 
 /* The newest `cap` of what is taken, in a ring. */
 struct events {
-    struct tele_event *at;
+    struct telemetry_event *at;
     size_t cap, count; /* count: all that were taken */
     unsigned kinds;
     int64_t to_ns;
 };
 
-static bool take_event(void *arg, const struct tele_event *e)
+static bool take_event(void *arg, const struct telemetry_event *e)
 {
     struct events *v = arg;
 
@@ -245,11 +245,11 @@ static enum rc kinds_of(const struct api_params *p, unsigned *out, struct err *e
     for (const char *s = text; s && *s; s += *s == ',') {
         size_t len = strcspn(s, ","), i = 0;
 
-        while (i < TELE_EVENT_KINDS &&
-               !(strlen(tele_event_word((enum tele_event_kind)i)) == len &&
-                 !strncmp(tele_event_word((enum tele_event_kind)i), s, len)))
+        while (i < TELEMETRY_EVENT_KINDS &&
+               !(strlen(telemetry_event_word((enum telemetry_event_kind)i)) == len &&
+                 !strncmp(telemetry_event_word((enum telemetry_event_kind)i), s, len)))
             i++;
-        if (i == TELE_EVENT_KINDS)
+        if (i == TELEMETRY_EVENT_KINDS)
             return err_set(err, RC_USAGE, "no kind of event in 'kind=%s' is '%.*s'", text, (int)len,
                            s);
         bits |= 1U << i;
@@ -262,18 +262,18 @@ static enum rc kinds_of(const struct api_params *p, unsigned *out, struct err *e
 /* From the history, else from memory. */
 static enum rc read_events(struct api *a, struct events *v, int64_t from_ns, struct err *err)
 {
-    struct tele_event *recent;
+    struct telemetry_event *recent;
     size_t count;
     struct api_view view;
     enum rc rc = RC_OK;
 
     api_enter(a, &view);
     if (view.ring)
-        rc = ring_events(view.ring, from_ns, v->to_ns, take_event, v, err);
+        rc = history_events(view.ring, from_ns, v->to_ns, take_event, v, err);
     api_leave(a);
     if (view.ring)
         return rc;
-    recent = tele_events_copy(a->o.tele, from_ns, &count);
+    recent = telemetry_events_copy(a->o.telemetry, from_ns, &count);
     for (size_t i = 0; i < count; i++)
         (void)take_event(v, &recent[i]);
     free(recent);
@@ -326,11 +326,11 @@ static const char *const states[] = {
 
 static void add_whose(struct json_out *w, const struct alert_whose *who)
 {
-    const struct tele_label rows[] = { { "job", who->job },
-                                       { "user", who->user },
-                                       { "pod", who->pod },
-                                       { "namespace", who->space },
-                                       { "command", who->command } };
+    const struct telemetry_label rows[] = { { "job", who->job },
+                                            { "user", who->user },
+                                            { "pod", who->pod },
+                                            { "namespace", who->space },
+                                            { "command", who->command } };
 
     json_key(w, "whose");
     json_obj(w);
@@ -362,10 +362,10 @@ static void add_cause(struct json_out *w, const struct alert_active *x)
 
 static void add_alert(struct api *a, struct json_out *w, const struct alert_active *x)
 {
-    const struct tele_series *s;
+    const struct telemetry_series *s;
 
-    tele_hold(a->o.tele);
-    s = x->series == TELE_NONE ? NULL : tele_get(a->o.tele, x->series);
+    telemetry_hold(a->o.telemetry);
+    s = x->series == TELEMETRY_NONE ? NULL : telemetry_get(a->o.telemetry, x->series);
     json_obj(w);
     add_id(w, "id", x->rule, x->series);
     json_kv_str(w, "name", x->rule->name);
@@ -383,7 +383,7 @@ static void add_alert(struct api *a, struct json_out *w, const struct alert_acti
         json_kv_str(w, "silenced", NULL);
         json_kv_str(w, "acknowledged", NULL);
     }
-    tele_let(a->o.tele);
+    telemetry_let(a->o.telemetry);
     api_add_time(w, "since_ms", x->since_ns);
     api_add_time(w, "fired_ms", x->fired_ns);
     api_add_time(w, "resolved_ms", x->resolved_ns);
@@ -419,12 +419,12 @@ void api_add_alerts(struct api *a, struct json_out *w)
 
 static void add_firing(struct api *a, struct json_out *w, const struct alert_active *x)
 {
-    const struct tele_series *s;
+    const struct telemetry_series *s;
     const char *gpu;
     uint64_t n;
 
-    tele_hold(a->o.tele);
-    s = x->series == TELE_NONE ? NULL : tele_get(a->o.tele, x->series);
+    telemetry_hold(a->o.telemetry);
+    s = x->series == TELEMETRY_NONE ? NULL : telemetry_get(a->o.telemetry, x->series);
     gpu = s ? api_label(s, "gpu") : NULL;
     json_obj(w);
     json_kv_str(w, "name", x->rule->name);
@@ -432,7 +432,7 @@ static void add_firing(struct api *a, struct json_out *w, const struct alert_act
     json_kv_maybe(w, "gpu",
                   gpu && str_to_u64(gpu, 10, &n) && n < API_GPUS_MAX ? maybe_of((int64_t)n)
                                                                      : maybe_none());
-    tele_let(a->o.tele);
+    telemetry_let(a->o.telemetry);
     api_add_time(w, "fired_ms", x->fired_ns);
     json_kv_str(w, "summary", x->summary);
     json_obj_end(w);

@@ -8,9 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const kind_words[] = { [TELE_GAUGE] = "gauge", [TELE_COUNTER] = "counter" };
+static const char *const kind_words[] = {
+    [TELEMETRY_GAUGE] = "gauge", [TELEMETRY_COUNTER] = "counter"
+};
 
-void api_add_labels(struct json_out *w, const struct tele_series *s)
+void api_add_labels(struct json_out *w, const struct telemetry_series *s)
 {
     json_obj(w);
     for (size_t i = 0; i < s->label_count; i++)
@@ -18,7 +20,7 @@ void api_add_labels(struct json_out *w, const struct tele_series *s)
     json_obj_end(w);
 }
 
-const char *api_label(const struct tele_series *s, const char *name)
+const char *api_label(const struct telemetry_series *s, const char *name)
 {
     for (size_t i = 0; i < s->label_count; i++)
         if (str_eq(s->labels[i].name, name))
@@ -33,7 +35,7 @@ struct choice {
     uint64_t limit, offset;
 };
 
-static bool chosen(const struct choice *c, const struct tele_series *s)
+static bool chosen(const struct choice *c, const struct telemetry_series *s)
 {
     const char *p = c->metric;
 
@@ -50,13 +52,13 @@ static bool chosen(const struct choice *c, const struct tele_series *s)
     return !c->metric;
 }
 
-static void add_series(struct api *a, struct json_out *w, uint32_t id, const struct tele_series *s,
-                       double value)
+static void add_series(struct api *a, struct json_out *w, uint32_t id,
+                       const struct telemetry_series *s, double value)
 {
     json_obj(w);
     json_kv_int(w, "id", id);
     json_kv_str(w, "metric", s->metric->id);
-    json_kv_str(w, "source", tele_source_name(a->o.tele, s->source));
+    json_kv_str(w, "source", telemetry_source_name(a->o.telemetry, s->source));
     json_key(w, "labels");
     api_add_labels(w, s);
     json_key(w, "value");
@@ -64,11 +66,11 @@ static void add_series(struct api *a, struct json_out *w, uint32_t id, const str
     json_obj_end(w);
 }
 
-static void add_metric(struct json_out *w, const struct tele_metric *m)
+static void add_metric(struct json_out *w, const struct telemetry_metric *m)
 {
     json_key(w, m->id);
     json_obj(w);
-    json_kv_str(w, "entity", tele_entity_word(m->entity));
+    json_kv_str(w, "entity", telemetry_entity_word(m->entity));
     json_kv_str(w, "kind", kind_words[m->kind]);
     json_kv_str(w, "unit", m->unit);
     json_kv_str(w, "help", m->help);
@@ -78,13 +80,13 @@ static void add_metric(struct json_out *w, const struct tele_metric *m)
 /* Each metric of a chosen series once. */
 static void add_metrics(struct api *a, struct json_out *w, const struct choice *c, size_t count)
 {
-    const struct tele_metric **seen = xcalloc(count + 1, sizeof(*seen));
+    const struct telemetry_metric **seen = xcalloc(count + 1, sizeof(*seen));
     size_t n = 0;
 
     json_key(w, "metrics");
     json_obj(w);
     for (uint32_t id = 0; id < count; id++) {
-        const struct tele_series *s = tele_get(a->o.tele, id);
+        const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
         size_t i = n;
 
         if (!s || !chosen(c, s))
@@ -113,14 +115,15 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
     if (!rc)
         rc = api_param_entities(p, "entity", ~0U, &c.entities, err);
     if (!rc)
-        rc = api_param_uint(p, "limit", 1, TELE_SERIES_MAX, TELE_SERIES_MAX, &c.limit, err);
+        rc = api_param_uint(p, "limit", 1, TELEMETRY_SERIES_MAX, TELEMETRY_SERIES_MAX, &c.limit,
+                            err);
     if (!rc)
-        rc = api_param_uint(p, "offset", 0, TELE_SERIES_MAX, 0, &c.offset, err);
+        rc = api_param_uint(p, "offset", 0, TELEMETRY_SERIES_MAX, 0, &c.offset, err);
     if (rc)
         return rc;
-    values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
-    tele_hold(a->o.tele);
-    count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
+    values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*values));
+    telemetry_hold(a->o.telemetry);
+    count = telemetry_copy(a->o.telemetry, values, TELEMETRY_SERIES_MAX);
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.series/1");
@@ -129,7 +132,7 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
     json_key(&w, "series");
     json_arr(&w);
     for (uint32_t id = 0; id < count; id++) {
-        const struct tele_series *s = tele_get(a->o.tele, id);
+        const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
 
         if (!s || !chosen(&c, s))
             continue;
@@ -139,8 +142,9 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
     }
     json_arr_end(&w);
     json_kv_int(&w, "count", (int64_t)count); /* of the table: more than before means new ones */
-    json_kv_int(&w, "renewed", (int64_t)tele_renewed(a->o.tele)); /* ids given to others so far */
-    tele_let(a->o.tele);
+    json_kv_int(&w, "renewed",
+                (int64_t)telemetry_renewed(a->o.telemetry)); /* ids given to others so far */
+    telemetry_let(a->o.telemetry);
     json_kv_int(&w, "matched", (int64_t)matched);
     json_obj_end(&w);
     free(values);
@@ -151,9 +155,9 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
 static bool first_of_model(struct api *a, uint32_t id, const char *model)
 {
     for (uint32_t i = 0; i < id; i++) {
-        const struct tele_series *s = tele_get(a->o.tele, i);
+        const struct telemetry_series *s = telemetry_get(a->o.telemetry, i);
 
-        if (s && s->metric->entity == TELE_MODEL && str_eq(api_label(s, "model"), model))
+        if (s && s->metric->entity == TELEMETRY_MODEL && str_eq(api_label(s, "model"), model))
             return false;
     }
     return true;
@@ -167,9 +171,9 @@ static void add_model(struct api *a, struct json_out *w, const char *model, cons
     json_key(w, "series");
     json_arr(w);
     for (uint32_t id = 0; id < count; id++) {
-        const struct tele_series *s = tele_get(a->o.tele, id);
+        const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
 
-        if (s && s->metric->entity == TELE_MODEL && str_eq(api_label(s, "model"), model))
+        if (s && s->metric->entity == TELEMETRY_MODEL && str_eq(api_label(s, "model"), model))
             add_series(a, w, id, s, values[id]);
     }
     json_arr_end(w);
@@ -186,9 +190,9 @@ enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, s
 
     if (rc)
         return rc;
-    values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
-    tele_hold(a->o.tele);
-    count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
+    values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*values));
+    telemetry_hold(a->o.telemetry);
+    count = telemetry_copy(a->o.telemetry, values, TELEMETRY_SERIES_MAX);
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.models/1");
@@ -196,14 +200,15 @@ enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, s
     json_key(&w, "models");
     json_arr(&w);
     for (uint32_t id = 0; id < count; id++) {
-        const struct tele_series *s = tele_get(a->o.tele, id);
-        const char *model = s && s->metric->entity == TELE_MODEL ? api_label(s, "model") : NULL;
+        const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
+        const char *model =
+            s && s->metric->entity == TELEMETRY_MODEL ? api_label(s, "model") : NULL;
 
         if (model && first_of_model(a, id, model))
             add_model(a, &w, model, values, count);
     }
     json_arr_end(&w);
-    tele_let(a->o.tele);
+    telemetry_let(a->o.telemetry);
     api_add_doc(a, &w, "server", "models");
     json_obj_end(&w);
     free(values);

@@ -45,25 +45,25 @@ static void put_file(struct tree *t, const char *name, const struct buf *b)
 /* The history may hold many times the series of now: those of jobs and applications that are gone
  * are what an incident is about.  So each has a row of its own, made when it is first met. */
 struct gather {
-    struct tele *t; /* gives the series ids */
+    struct telemetry *t; /* gives the series ids */
     unsigned source;
-    double **rows;  /* [TELE_SERIES_MAX], by id: BUNDLE_SLICE_S values; NULL: not met */
+    double **rows;  /* [TELEMETRY_SERIES_MAX], by id: BUNDLE_SLICE_S values; NULL: not met */
     size_t written; /* series told in the stream */
     int64_t from_ns;
     struct stream_writer *w;
 };
 
-static bool take_series(void *arg, const struct tele_series *s, const struct ring_point *p,
+static bool take_series(void *arg, const struct telemetry_series *s, const struct history_point *p,
                         size_t n)
 {
     struct gather *g = arg;
-    const struct tele_metric *m = tele_metric(s->metric->id);
+    const struct telemetry_metric *m = telemetry_metric(s->metric->id);
     uint32_t id;
 
     if (!m)
-        m = tele_foreign_like(g->t, s->metric);
-    id = tele_series(g->t, g->source, m, s->labels, s->label_count);
-    if (id == TELE_NONE)
+        m = telemetry_foreign_like(g->t, s->metric);
+    id = telemetry_series(g->t, g->source, m, s->labels, s->label_count);
+    if (id == TELEMETRY_NONE)
         return true; /* counted there */
     if (!g->rows[id]) {
         g->rows[id] = xcalloc(BUNDLE_SLICE_S, sizeof(double));
@@ -81,13 +81,13 @@ static bool take_series(void *arg, const struct tele_series *s, const struct rin
 /* What was gathered, second by second; the rows are empty after it. */
 static void write_slice(struct gather *g)
 {
-    size_t count = tele_count(g->t);
+    size_t count = telemetry_count(g->t);
     uint32_t *ids = xcalloc(count + 1, sizeof(*ids));
     double *values = xcalloc(count + 1, sizeof(*values));
 
     for (; g->written < count; g->written++)
-        stream_series(g->w, g->source, (uint32_t)g->written, tele_get(g->t, (uint32_t)g->written),
-                      "agent");
+        stream_series(g->w, g->source, (uint32_t)g->written,
+                      telemetry_get(g->t, (uint32_t)g->written), "agent");
     for (size_t at = 0; at < BUNDLE_SLICE_S; at++) {
         size_t n = 0;
 
@@ -106,45 +106,46 @@ static void write_slice(struct gather *g)
 
 static void put_history(struct agent *a, int64_t from_ns, int64_t to_ns, struct tree *t)
 {
-    struct gather g = { .t = tele_new(TELE_SERIES_MAX),
-                        .rows = xcalloc(TELE_SERIES_MAX, sizeof(double *)) };
+    struct gather g = { .t = telemetry_new(TELEMETRY_SERIES_MAX),
+                        .rows = xcalloc(TELEMETRY_SERIES_MAX, sizeof(double *)) };
     struct buf out = { .max = BUNDLE_BYTES_MAX }, head = { 0 };
     struct err err = { 0 };
     enum rc rc = RC_OK;
 
-    g.source = tele_source(g.t, "agent"); /* whose batches mark seconds */
+    g.source = telemetry_source(g.t, "agent"); /* whose batches mark seconds */
     buf_addf(&head,
              "{\"schema\":\"stoker.tele/1\",\"host\":\"%s\",\"begin\":%lld,\"from\":\"bundle\"}",
              a->host, (long long)(from_ns / 1000000000));
     g.w = stream_writer_new(buf_str(&head), &out);
     for (g.from_ns = from_ns; g.from_ns < to_ns && !rc;
          g.from_ns += (int64_t)BUNDLE_SLICE_S * 1000000000) {
-        struct ring_query q = { .from_ns = g.from_ns,
-                                .to_ns = g.from_ns + (int64_t)BUNDLE_SLICE_S * 1000000000 };
+        struct history_query q = { .from_ns = g.from_ns,
+                                   .to_ns = g.from_ns + (int64_t)BUNDLE_SLICE_S * 1000000000 };
 
         pthread_rwlock_rdlock(&a->view);
         if (a->ring)
-            rc = ring_read(a->ring, &q, take_series, &g, &err);
+            rc = history_read(a->ring, &q, take_series, &g, &err);
         pthread_rwlock_unlock(&a->view);
         write_slice(&g);
     }
     if (rc)
         log_warn("the history of a bundle ends early: %s", err.msg);
-    if (tele_refused(g.t))
-        log_warn("a bundle has no room for %llu series", (unsigned long long)tele_refused(g.t));
+    if (telemetry_refused(g.t))
+        log_warn("a bundle has no room for %llu series",
+                 (unsigned long long)telemetry_refused(g.t));
     put_file(t, "history.rec", &out);
-    for (size_t i = 0; i < TELE_SERIES_MAX; i++)
+    for (size_t i = 0; i < TELEMETRY_SERIES_MAX; i++)
         free(g.rows[i]);
     free(g.rows);
     stream_writer_free(g.w);
-    tele_free(g.t);
+    telemetry_free(g.t);
     buf_release(&head);
     buf_release(&out);
 }
 
 /* ---- the rest */
 
-static bool add_event(void *arg, const struct tele_event *e)
+static bool add_event(void *arg, const struct telemetry_event *e)
 {
     struct json_out *w = arg;
     int64_t ms = e->time_ns / 1000000;
@@ -152,7 +153,7 @@ static bool add_event(void *arg, const struct tele_event *e)
     json_obj(w);
     json_key(w, "time");
     json_add_num(w, (double)ms / 1e3);
-    json_kv_str(w, "kind", tele_event_word(e->kind));
+    json_kv_str(w, "kind", telemetry_event_word(e->kind));
     if (e->gpu >= 0)
         json_kv_int(w, "gpu", e->gpu);
     if (e->code)
@@ -173,11 +174,11 @@ static void put_events(struct agent *a, int64_t from_ns, int64_t to_ns, struct t
     json_arr(&w);
     pthread_rwlock_rdlock(&a->view);
     if (a->ring)
-        kept = ring_events(a->ring, from_ns, to_ns, add_event, &w, NULL) == RC_OK;
+        kept = history_events(a->ring, from_ns, to_ns, add_event, &w, NULL) == RC_OK;
     pthread_rwlock_unlock(&a->view);
     if (!kept) {
-        struct tele_event *list = xcalloc(BUNDLE_EVENTS_MAX, sizeof(*list));
-        size_t n = tele_events(a->shown, from_ns, list, BUNDLE_EVENTS_MAX);
+        struct telemetry_event *list = xcalloc(BUNDLE_EVENTS_MAX, sizeof(*list));
+        size_t n = telemetry_events(a->shown, from_ns, list, BUNDLE_EVENTS_MAX);
         for (size_t i = 0; i < n; i++)
             (void)add_event(&w, &list[i]);
         free(list);
@@ -236,7 +237,7 @@ static void put_kernel(struct tree *t)
 
 static void put_doc(void *arg, const char *name, const char *json)
 {
-    char file[TELE_NAME_MAX + 8];
+    char file[TELEMETRY_NAME_MAX + 8];
     struct buf b = { 0 };
 
     if (!json || strchr(name, '/') || name[0] == '.')
@@ -257,7 +258,7 @@ static void put_now(struct agent *a, struct tree *t)
     agent_metrics(a, &b);
     put_file(t, "metrics.txt", &b);
     buf_release(&b);
-    (void)tele_docs_after(a->shown, 0, put_doc, t);
+    (void)telemetry_docs_after(a->shown, 0, put_doc, t);
 }
 
 enum rc agent_bundle(struct agent *a, int64_t back_ms, struct buf *out, struct err *err)
@@ -375,9 +376,10 @@ void bundle_look(struct agent *a, bool wait)
     (void)pthread_join(z->thread, NULL);
     if (z->rc != RC_OK) {
         log_warn("no bundle of the incident: %s", z->err.msg);
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "no bundle of the incident: %.180s", z->err.msg);
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "no bundle of the incident: %.180s",
+                    z->err.msg);
     } else {
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the incident is kept in '%.180s'", z->path);
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the incident is kept in '%.180s'", z->path);
     }
     a->freezer = NULL;
     free(z);

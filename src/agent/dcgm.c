@@ -24,18 +24,18 @@ enum {
 
 struct dcgm_gpu { /* labels of a series that the driver gave */
     const char *uuid;
-    struct tele_label labels[TELE_LABELS_MAX];
+    struct telemetry_label labels[TELEMETRY_LABELS_MAX];
     size_t count;
 };
 struct dcgm {
-    struct tele *t;
+    struct telemetry *t;
     unsigned source;
     struct arena arena;
     struct dcgm_gpu gpus[DCGM_GPUS_MAX];
     size_t gpu_count, taken;
 };
 
-static const char *label_of(const struct tele_label *labels, size_t count, const char *name)
+static const char *label_of(const struct telemetry_label *labels, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(labels[i].name, name))
@@ -53,7 +53,7 @@ static struct dcgm_gpu *find_gpu(struct dcgm *d, const char *uuid)
     return NULL;
 }
 
-static void know_gpu(struct dcgm *d, const struct tele_series *s)
+static void know_gpu(struct dcgm *d, const struct telemetry_series *s)
 {
     const char *uuid = label_of(s->labels, s->label_count, "UUID");
     struct dcgm_gpu *g;
@@ -66,29 +66,29 @@ static void know_gpu(struct dcgm *d, const struct tele_series *s)
     g->uuid = arena_strdup(&d->arena, uuid);
     for (g->count = 0; g->count < s->label_count; g->count++)
         g->labels[g->count] =
-            (struct tele_label){ arena_strdup(&d->arena, s->labels[g->count].name),
-                                 arena_strdup(&d->arena, s->labels[g->count].value) };
+            (struct telemetry_label){ arena_strdup(&d->arena, s->labels[g->count].name),
+                                      arena_strdup(&d->arena, s->labels[g->count].value) };
 }
 
-static void know_gpus(struct dcgm *d, struct tele *shown)
+static void know_gpus(struct dcgm *d, struct telemetry *shown)
 {
-    tele_hold(shown);
-    for (uint32_t id = 0, n = (uint32_t)tele_count(shown); id < n; id++) {
-        const struct tele_series *s = tele_get(shown, id);
+    telemetry_hold(shown);
+    for (uint32_t id = 0, n = (uint32_t)telemetry_count(shown); id < n; id++) {
+        const struct telemetry_series *s = telemetry_get(shown, id);
 
-        if (s && s->metric->entity == TELE_GPU)
+        if (s && s->metric->entity == TELEMETRY_GPU)
             know_gpu(d, s);
     }
-    tele_let(shown);
+    telemetry_let(shown);
 }
 
 /* ---- samples */
 
 /* The labels that a row's series have by convention, in its order: of the driver's series where
  * there is one, else of the sample. */
-static size_t choose_labels(const struct dcgm_gpu *g, const struct promtext_sample *s,
-                            const struct tele_metric *m, char names[][TELE_NAME_MAX],
-                            struct tele_label *out)
+static size_t choose_labels(const struct dcgm_gpu *g, const struct prom_parse_sample *s,
+                            const struct telemetry_metric *m, char names[][TELEMETRY_NAME_MAX],
+                            struct telemetry_label *out)
 {
     size_t n = 0;
 
@@ -96,13 +96,13 @@ static size_t choose_labels(const struct dcgm_gpu *g, const struct promtext_samp
         size_t len = strcspn(p, ",");
         const char *value;
 
-        if (len < TELE_NAME_MAX) {
+        if (len < TELEMETRY_NAME_MAX) {
             memcpy(names[n], p, len);
             names[n][len] = '\0';
             value = g ? label_of(g->labels, g->count, names[n]) : NULL;
             value = value ? value : label_of(s->labels, s->label_count, names[n]);
             if (value) {
-                out[n] = (struct tele_label){ names[n], value };
+                out[n] = (struct telemetry_label){ names[n], value };
                 n++;
             }
         }
@@ -111,22 +111,22 @@ static size_t choose_labels(const struct dcgm_gpu *g, const struct promtext_samp
     return n;
 }
 
-static void on_sample(void *arg, const struct promtext_sample *s)
+static void on_sample(void *arg, const struct prom_parse_sample *s)
 {
     struct dcgm *d = arg;
-    const struct tele_metric *m = tele_metric_named(s->name);
+    const struct telemetry_metric *m = telemetry_metric_named(s->name);
     const char *uuid = label_of(s->labels, s->label_count, "UUID");
     const char *instance = label_of(s->labels, s->label_count, "GPU_I_ID");
-    char names[DCGM_LABELS_MAX][TELE_NAME_MAX];
-    struct tele_label labels[DCGM_LABELS_MAX];
+    char names[DCGM_LABELS_MAX][TELEMETRY_NAME_MAX];
+    struct telemetry_label labels[DCGM_LABELS_MAX];
     size_t n;
 
-    if (!m || m->entity != TELE_GPU || !uuid || (instance && *instance) || !isfinite(s->value) ||
-        fabs(s->value) >= DCGM_BLANK ||
+    if (!m || m->entity != TELEMETRY_GPU || !uuid || (instance && *instance) ||
+        !isfinite(s->value) || fabs(s->value) >= DCGM_BLANK ||
         !(str_eq(s->name, m->dcgm) || (m->dcgm46 && str_eq(s->name, m->dcgm46))))
         return;
     n = choose_labels(find_gpu(d, uuid), s, m, names, labels);
-    tele_set(d->t, tele_series(d->t, d->source, m, labels, n), s->value / m->scale);
+    telemetry_set(d->t, telemetry_series(d->t, d->source, m, labels, n), s->value / m->scale);
     d->taken++;
 }
 
@@ -138,20 +138,21 @@ static bool driver_will_tell(const struct agent *a)
     return a->gpu && (s == GPU_CHILD_OFF || s == GPU_CHILD_RUNS);
 }
 
-enum rc dcgm_take(struct agent *a, struct tele *t, const char *text, size_t len, struct err *err)
+enum rc dcgm_take(struct agent *a, struct telemetry *t, const char *text, size_t len,
+                  struct err *err)
 {
     struct dcgm *d = xcalloc(1, sizeof(*d));
     enum rc rc = RC_OK;
     bool early;
 
     d->t = t;
-    d->source = tele_source(t, "dcgm");
+    d->source = telemetry_source(t, "dcgm");
     know_gpus(d, a->shown);
     early = !d->gpu_count && driver_will_tell(a);
     if (!early) {
-        tele_begin(t, d->source, agent_wall_ns());
-        rc = promtext_each(text, len, on_sample, d, err);
-        tele_end(t);
+        telemetry_begin(t, d->source, agent_wall_ns());
+        rc = prom_parse_each(text, len, on_sample, d, err);
+        telemetry_end(t);
         if (rc == RC_OK && !d->taken)
             rc = err_set(err, RC_PARSE, "the text has no metrics of DCGM");
     }

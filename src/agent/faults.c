@@ -28,7 +28,7 @@ enum {
 };
 
 struct past_event {
-    struct tele_event e;
+    struct telemetry_event e;
     bool used;
 };
 struct fault_count {
@@ -50,7 +50,7 @@ struct faults {
     int64_t judged_ns;       /* what is older is not counted */
     struct past_event *past; /* owned */
     size_t past_count, past_cap;
-    struct tele_event *held; /* owned */
+    struct telemetry_event *held; /* owned */
     size_t held_count, held_cap;
     bool released; /* none waits any more */
     struct fault_count counts[FAULTS_COUNTS_MAX];
@@ -78,7 +78,7 @@ void faults_free(struct faults *f)
 
 /* ---- what an earlier run told */
 
-static bool keep_past(void *arg, const struct tele_event *e)
+static bool keep_past(void *arg, const struct telemetry_event *e)
 {
     struct faults *f = arg;
 
@@ -92,7 +92,7 @@ static bool keep_past(void *arg, const struct tele_event *e)
 void faults_begin(struct agent *a)
 {
     struct faults *f = a->faults;
-    struct ring_stats st = { 0 };
+    struct history_stats st = { 0 };
     int64_t last;
 
     f->begun_ns = a->begun_wall_ns;
@@ -101,14 +101,14 @@ void faults_begin(struct agent *a)
     f->judged_ns = f->begun_ns;
     if (!a->ring)
         return;
-    ring_stats(a->ring, &st);
+    history_stats(a->ring, &st);
     f->judged_ns = INT64_MIN;
     if (!st.newest_ns)
         return; /* nothing was shown yet: all that the log has is new */
     last = st.newest_ns < f->begun_ns ? st.newest_ns : f->begun_ns;
     f->told_ns = f->judged_ns = last - FAULTS_OVERLAP_MS * AGENT_MS;
-    (void)!ring_events(a->ring, f->told_ns - FAULTS_SAME_MS * AGENT_MS, INT64_MAX, keep_past, f,
-                       NULL);
+    (void)!history_events(a->ring, f->told_ns - FAULTS_SAME_MS * AGENT_MS, INT64_MAX, keep_past, f,
+                          NULL);
 }
 
 void faults_clock_set(struct agent *a, int64_t by_ns)
@@ -124,7 +124,7 @@ void faults_clock_set(struct agent *a, int64_t by_ns)
 
 /* Codes are the same by number: the words of one may name a GPU or a job now.  Other lines of the
  * log are by their text. */
-static bool same_event(const struct tele_event *a, const struct tele_event *b)
+static bool same_event(const struct telemetry_event *a, const struct telemetry_event *b)
 {
     if (llabs(a->time_ns - b->time_ns) > FAULTS_SAME_MS * AGENT_MS)
         return false;
@@ -132,7 +132,7 @@ static bool same_event(const struct tele_event *a, const struct tele_event *b)
 }
 
 /* An event of the log that was there before us. */
-static bool was_told(struct agent *a, const struct tele_event *e)
+static bool was_told(struct agent *a, const struct telemetry_event *e)
 {
     struct faults *f = a->faults;
 
@@ -164,9 +164,10 @@ static bool driver_is_known(const struct agent *a)
            clock_mono_ns() - a->begun_ns > FAULTS_HOLD_MS * AGENT_MS;
 }
 
-static bool names_gpu(const struct tele_event *e)
+static bool names_gpu(const struct telemetry_event *e)
 {
-    return e->kind == TELE_EVENT_XID || e->kind == TELE_EVENT_RECOVERY || e->kind == TELE_EVENT_GPU;
+    return e->kind == TELEMETRY_EVENT_XID || e->kind == TELEMETRY_EVENT_RECOVERY ||
+           e->kind == TELEMETRY_EVENT_GPU;
 }
 
 /* ---- counts */
@@ -184,7 +185,7 @@ static bool follows_its_announcement(struct fault_count *c, const struct kmsg_fa
     return follows;
 }
 
-static void count_fault(struct faults *x, const struct tele_event *e)
+static void count_fault(struct faults *x, const struct telemetry_event *e)
 {
     struct kmsg_fault f;
     size_t i = 0;
@@ -203,7 +204,7 @@ static void count_fault(struct faults *x, const struct tele_event *e)
         x->counts[i].total += f.count;
 }
 
-static void count_sxid(struct faults *x, const struct tele_event *e, const char *bdf)
+static void count_sxid(struct faults *x, const struct telemetry_event *e, const char *bdf)
 {
     bool fatal = kmsg_sxid_fatal(e->code, e->text);
     size_t i = 0;
@@ -225,16 +226,16 @@ void faults_put(struct agent *a)
     const struct faults *x = a->faults;
 
     for (size_t i = 0; i < x->count; i++) {
-        struct tele_label l[] = { { "fault", kmsg_fault_word(x->counts[i].kind) },
-                                  { "device", x->counts[i].device } };
+        struct telemetry_label l[] = { { "fault", kmsg_fault_word(x->counts[i].kind) },
+                                       { "device", x->counts[i].device } };
 
         self_put(a, "host.kernel.faults", l, 2, x->counts[i].total);
     }
     for (size_t i = 0; i < x->sxid_count; i++) {
         char code[12];
-        struct tele_label l[] = { { "pci_bus_id", x->sxids[i].bdf },
-                                  { "sxid", code },
-                                  { "fatal", x->sxids[i].fatal ? "yes" : "no" } };
+        struct telemetry_label l[] = { { "pci_bus_id", x->sxids[i].bdf },
+                                       { "sxid", code },
+                                       { "fatal", x->sxids[i].fatal ? "yes" : "no" } };
 
         snprintf(code, sizeof(code), "%d", x->sxids[i].code);
         self_put(a, "switch.sxid.total", l, 3, x->sxids[i].total);
@@ -244,13 +245,13 @@ void faults_put(struct agent *a)
 /* ---- an event on its way */
 
 /* Whose work it hit, behind the words that it has. */
-static void add_whose(struct agent *a, struct tele_event *e)
+static void add_whose(struct agent *a, struct telemetry_event *e)
 {
     struct alert_whose w;
-    char who[TELE_VALUE_MAX / 2];
+    char who[TELEMETRY_VALUE_MAX / 2];
     size_t len = strlen(e->text);
 
-    if (e->gpu < 0 || e->kind == TELE_EVENT_ALERT || e->kind == TELE_EVENT_AGENT ||
+    if (e->gpu < 0 || e->kind == TELEMETRY_EVENT_ALERT || e->kind == TELEMETRY_EVENT_AGENT ||
         !whose_gpu_of(a->whose, e->gpu, e->time_ns, &w))
         return;
     whose_text(&w, who, sizeof(who));
@@ -264,19 +265,19 @@ static void add_whose(struct agent *a, struct tele_event *e)
     str_make_text(e->text);
 }
 
-static void take(struct agent *a, struct tele_event *e, bool of_log)
+static void take(struct agent *a, struct telemetry_event *e, bool of_log)
 {
     bool fresh = faults_judged(a, e->time_ns);
     char bdf[24] = "";
 
     if (of_log && was_told(a, e))
         return;
-    if (of_log && e->kind == TELE_EVENT_SXID && !a->player) {
+    if (of_log && e->kind == TELEMETRY_EVENT_SXID && !a->player) {
         kmsg_locate(a->shown, e, bdf);
         if (fresh)
             count_sxid(a->faults, e, bdf);
     }
-    if (of_log && e->kind == TELE_EVENT_KERNEL && !a->player && fresh)
+    if (of_log && e->kind == TELEMETRY_EVENT_KERNEL && !a->player && fresh)
         count_fault(a->faults, e);
     if (!xids_take(a, e, of_log))
         return;
@@ -285,7 +286,7 @@ static void take(struct agent *a, struct tele_event *e, bool of_log)
     agent_take_event(a, e);
 }
 
-void faults_take(struct agent *a, struct tele_event *e, bool of_log)
+void faults_take(struct agent *a, struct telemetry_event *e, bool of_log)
 {
     struct faults *f = a->faults;
 

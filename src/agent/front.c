@@ -36,11 +36,11 @@ static uint64_t text_of(struct agent *a, bool open, struct buf *out)
     of = atomic_load(&a->seconds) + 1;
     if (t->of != of) {
         int64_t begun = clock_mono_ns();
-        struct expo_opts o = a->o.expo;
+        struct prom_export_opts o = a->o.prom_export;
 
         o.open_metrics = open;
         buf_reset(&t->text);
-        expo_write(a->shown, &o, &t->text);
+        prom_export_write(a->shown, &o, &t->text);
         t->of = of;
         atomic_store(&a->scrape_ns, clock_mono_ns() - begun);
     }
@@ -70,8 +70,8 @@ static void pack_text(struct agent *a, bool open, uint64_t of, struct buf *io)
     pthread_mutex_unlock(&a->packing);
 }
 
-/* "collect[]=gpu&collect[]=node_*": patterns of expo_opts, the strings those of `p`; a count of 0:
- * all is wanted. */
+/* "collect[]=gpu&collect[]=node_*": patterns of prom_export_opts, the strings those of `p`; a
+ * count of 0: all is wanted. */
 static enum rc collect_of(struct agent *a, const struct api_params *p,
                           const char *out[API_PARAMS_MAX + 1], struct err *err)
 {
@@ -80,7 +80,7 @@ static enum rc collect_of(struct agent *a, const struct api_params *p,
     for (size_t i = 0; i < p->count; i++) {
         if (!str_eq(p->at[i].name, "collect[]") && !str_eq(p->at[i].name, "name[]"))
             continue;
-        if (!expo_pattern_known(a->shown, p->at[i].value))
+        if (!prom_export_pattern_known(a->shown, p->at[i].value))
             return err_set(err, RC_USAGE, "collect[]: no metric is called '%.100s'",
                            p->at[i].value);
         out[n++] = p->at[i].value;
@@ -112,11 +112,11 @@ static void on_metrics(void *arg, struct http_exchange *x)
         http_reply(x, 400, "text/plain; charset=utf-8", &body, NULL);
     } else {
         if (only[0]) {
-            struct expo_opts o = a->o.expo;
+            struct prom_export_opts o = a->o.prom_export;
 
             o.only = only;
             o.open_metrics = open;
-            expo_write(a->shown, &o, &body);
+            prom_export_write(a->shown, &o, &body);
         } else {
             of = text_of(a, open, &body);
         }
@@ -200,7 +200,7 @@ static const char *view_token(void *arg)
     return atomic_load(&a->token);
 }
 
-static void view_mark(void *arg, const char *rule, const struct tele_series *subject,
+static void view_mark(void *arg, const char *rule, const struct telemetry_series *subject,
                       struct json_out *w)
 {
     struct agent *a = arg;
@@ -264,7 +264,7 @@ static void on_silence(void *arg, struct http_exchange *x)
 
 static enum rc make_api(struct agent *a, struct err *err)
 {
-    struct api_opts ao = { .tele = a->shown,
+    struct api_opts ao = { .telemetry = a->shown,
                            .enter = view_enter,
                            .leave = view_leave,
                            .status = view_status,

@@ -60,7 +60,7 @@ static char **environment(const struct agent *a, char **out_library)
     return list;
 }
 
-void inventory_take(struct agent *a, struct tele *t)
+void inventory_take(struct agent *a, struct telemetry *t)
 {
     struct detect_run r = { .argv = { (char *)"stoker", (char *)"detect", (char *)"--json" } };
     struct child_report rep;
@@ -73,10 +73,10 @@ void inventory_take(struct agent *a, struct tele *t)
         r.argv[4] = (char *)(uintptr_t)a->o.gpu.root_path;
     }
     r.envp = environment(a, &library);
-    buf_init(&out, TELE_DOC_MAX);
+    buf_init(&out, TELEMETRY_DOC_MAX);
     if (child_run(run_detect, &r, INVENTORY_STALL_MS, &out, &rep, &err) == RC_OK && rep.finished &&
         out.len && !out.over)
-        tele_doc(t, "inventory", buf_str(&out));
+        telemetry_doc(t, "inventory", buf_str(&out));
     buf_release(&out);
     free(library);
     free(r.envp);

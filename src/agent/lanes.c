@@ -40,7 +40,7 @@ void lanes_plan(struct agent *a)
     }
 }
 
-static void run_one(struct lane *l, struct lane_source *s, struct tele *t)
+static void run_one(struct lane *l, struct lane_source *s, struct telemetry *t)
 {
     int64_t begun = clock_mono_ns(), cost;
 
@@ -70,7 +70,7 @@ static void *lane_main(void *arg)
 {
     struct lane *l = arg;
     struct agent *a = l->a;
-    struct tele *t = a->feeds[l->feed].t;
+    struct telemetry *t = a->feeds[l->feed].t;
     int64_t next[AGENT_COLLECTORS_MAX] = { 0 };
 
     for (size_t i = 0; i < a->source_count; i++)
@@ -104,7 +104,7 @@ enum rc lanes_start(struct agent *a, struct err *err)
         log_warn("the kernel's log cannot be read: %s; XIDs are known from the driver only, and "
                  "other faults of hardware not at all",
                  strerror(a->kernel_log));
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the kernel's log cannot be read: %s",
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the kernel's log cannot be read: %s",
                     strerror(a->kernel_log));
     }
     for (size_t i = 0; rc == RC_OK && i < AGENT_LANES; i++) {
@@ -123,10 +123,10 @@ void lanes_watch(struct agent *a)
         int64_t begun = atomic_load(&s->begun_ns);
         bool hangs = begun && now - begun > AGENT_HANG_MS * AGENT_MS;
         if (hangs && !s->told)
-            agent_event(a, TELE_EVENT_HANG, -1, 0, "source '%s' has not returned for %d s",
+            agent_event(a, TELEMETRY_EVENT_HANG, -1, 0, "source '%s' has not returned for %d s",
                         s->c->name, AGENT_HANG_MS / 1000);
         else if (!hangs && s->told)
-            agent_event(a, TELE_EVENT_AGENT, -1, 0, "source '%s' answers again", s->c->name);
+            agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "source '%s' answers again", s->c->name);
         s->told = hangs;
     }
 }

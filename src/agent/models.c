@@ -23,7 +23,7 @@ struct histogram {
     size_t n;
 };
 struct model_shown {
-    char name[TELE_VALUE_MAX];
+    char name[TELEMETRY_VALUE_MAX];
     struct histogram kept[MODELS_KEPT]; /* a ring */
     size_t newest, filled;
     double requests, tokens, errors, queue, bytes, ready;
@@ -72,7 +72,7 @@ static struct model_shown *find(struct models_shown *m, const char *name)
             return &m->list[i];
     if (m->count == MODELS_SHOWN_MAX)
         return NULL;
-    (void)str_copy(m->list[m->count].name, TELE_VALUE_MAX, name);
+    (void)str_copy(m->list[m->count].name, TELEMETRY_VALUE_MAX, name);
     return &m->list[m->count++];
 }
 
@@ -96,7 +96,7 @@ static void take_bucket(struct model_shown *d, const char *line, double v)
 
 static void take_line(struct models_shown *m, const char *line)
 {
-    char model[TELE_VALUE_MAX], word[64];
+    char model[TELEMETRY_VALUE_MAX], word[64];
     const char *space = strrchr(line, ' ');
     struct model_shown *d;
     double v;
@@ -161,13 +161,13 @@ static double latency(const struct model_shown *d, double q)
 
 /* ---- all */
 
-static void put(struct tele *t, unsigned source, const struct model_shown *d, const char *metric,
-                double v)
+static void put(struct telemetry *t, unsigned source, const struct model_shown *d,
+                const char *metric, double v)
 {
-    struct tele_label l = { "model", d->name };
+    struct telemetry_label l = { "model", d->name };
 
     if (!isnan(v))
-        tele_set(t, tele_series(t, source, tele_metric(metric), &l, 1), v);
+        telemetry_set(t, telemetry_series(t, source, telemetry_metric(metric), &l, 1), v);
 }
 
 static void begin(struct model_shown *d)
@@ -179,9 +179,10 @@ static void begin(struct model_shown *d)
     d->kept[d->newest].n = 0;
 }
 
-void models_shown_take(struct models_shown *m, struct tele *t, const char *text, int64_t now_ns)
+void models_shown_take(struct models_shown *m, struct telemetry *t, const char *text,
+                       int64_t now_ns)
 {
-    unsigned source = tele_source(t, "models");
+    unsigned source = telemetry_source(t, "models");
     char line[MODELS_LINE_MAX];
 
     for (size_t i = 0; i < m->count; i++)
@@ -200,7 +201,7 @@ void models_shown_take(struct models_shown *m, struct tele *t, const char *text,
         }
         p = *end ? end + 1 : end;
     }
-    tele_begin(t, source, now_ns);
+    telemetry_begin(t, source, now_ns);
     for (size_t i = 0; i < m->count; i++) {
         const struct model_shown *d = &m->list[i];
         if (!d->seen)
@@ -214,5 +215,5 @@ void models_shown_take(struct models_shown *m, struct tele *t, const char *text,
         put(t, source, d, "model.latency.p50", latency(d, 0.5));
         put(t, source, d, "model.latency.p99", latency(d, 0.99));
     }
-    tele_end(t);
+    telemetry_end(t);
 }

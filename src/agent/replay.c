@@ -29,7 +29,7 @@ struct play { /* a reader with its place in the file */
     struct player *p;
     FILE *file;
     struct stream_reader *r; /* NULL: at the beginning, nothing read */
-    struct tele *t;          /* borrowed */
+    struct telemetry *t;     /* borrowed */
     unsigned mark;           /* number of source "agent" there */
     bool marked;
     int64_t mark_ns;
@@ -130,14 +130,14 @@ static enum rc to_mark(struct play *y, struct err *err)
 /* How long it is, and from when. */
 static enum rc survey(struct player *p, struct err *err)
 {
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
     struct play y = {
-        .p = p, .file = fopen(p->a->o.replay, "re"), .t = t, .mark = tele_source(t, "agent")
+        .p = p, .file = fopen(p->a->o.replay, "re"), .t = t, .mark = telemetry_source(t, "agent")
     };
     struct err end = { 0 }; /* where it ends is no fault of the start */
 
     if (!y.file) {
-        tele_free(t);
+        telemetry_free(t);
         return err_sys(err, "could not open recording '%s'", p->a->o.replay);
     }
     while (to_mark(&y, &end) == RC_OK) {
@@ -148,7 +148,7 @@ static enum rc survey(struct player *p, struct err *err)
         p->head = xstrdup(stream_head(y.r));
     stream_reader_free(y.r);
     (void)fclose(y.file);
-    tele_free(t);
+    telemetry_free(t);
     if (p->marks) /* what follows is torn: what is whole is played */
         return RC_OK;
     return err_set(err, RC_PARSE, "'%s' is not a recording of telemetry, or an empty one",
@@ -202,7 +202,7 @@ static enum rc open_play(struct player *p, struct err *err)
     size_t feed = feed_add(p->a, p->a->o.series_max);
 
     *y = (struct play){ .p = p, .file = fopen(p->a->o.replay, "re"), .t = p->a->feeds[feed].t };
-    y->mark = tele_source(y->t, "agent");
+    y->mark = telemetry_source(y->t, "agent");
     return y->file ? RC_OK : err_sys(err, "could not open recording '%s'", p->a->o.replay);
 }
 

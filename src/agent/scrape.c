@@ -2,7 +2,7 @@
 /* scrape: asks applications, our own model server and DCGM's exporter for their Prometheus text.
  *
  * One thread asks all of them in turn, each within its deadline; one that is not there is asked
- * more and more seldom.  What they say is theirs: names and labels are checked by promtext, the
+ * more and more seldom.  What they say is theirs: names and labels are checked by prom_parse, the
  * series budget takes theirs last. */
 #include "agent/agent_int.h"
 
@@ -16,7 +16,8 @@
 #include <time.h>
 
 enum {
-    SCRAPE_SERIES = TELE_SERIES_MAX, /* half of them the applications': what is shown decides */
+    SCRAPE_SERIES =
+        TELEMETRY_SERIES_MAX, /* half of them the applications': what is shown decides */
     SCRAPE_PERIOD_MS = 5000,
     SCRAPE_TIMEOUT_MS = 2000,   /* of one request, connecting included */
     SCRAPE_WAIT_MS_MAX = 60000, /* between two tries of one that is not there */
@@ -25,7 +26,7 @@ enum {
 
 struct scraper {
     struct agent *a;
-    struct tele *t; /* borrowed: the feed's */
+    struct telemetry *t; /* borrowed: the feed's */
     pthread_t thread;
     bool on;
     pthread_mutex_t lock; /* the list */
@@ -79,8 +80,8 @@ static void ask(struct scraper *s, struct scrape_target *t)
     if (rc == RC_OK && str_eq(t->name, "dcgm"))
         rc = dcgm_take(s->a, s->t, buf_str(&s->reply.body), s->reply.body.len, &err);
     else if (rc == RC_OK)
-        rc = promtext_take(s->t, tele_source(s->t, t->name), buf_str(&s->reply.body),
-                           s->reply.body.len, agent_wall_ns(), NULL, 0, &err);
+        rc = prom_parse_take(s->t, telemetry_source(s->t, t->name), buf_str(&s->reply.body),
+                             s->reply.body.len, agent_wall_ns(), NULL, 0, &err);
     if (rc == RC_OK && str_eq(t->name, "serve"))
         models_shown_take(s->models, s->t, buf_str(&s->reply.body), agent_wall_ns());
     atomic_store(&t->cost_ns, clock_mono_ns() - begun);

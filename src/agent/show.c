@@ -32,7 +32,7 @@ size_t feed_add(struct agent *a, size_t series_max)
     struct feed *f = &a->feeds[a->feed_count];
 
     assert(a->feed_count < AGENT_FEEDS_MAX);
-    *f = (struct feed){ .t = tele_new(series_max) };
+    *f = (struct feed){ .t = telemetry_new(series_max) };
     return a->feed_count++;
 }
 
@@ -46,42 +46,42 @@ static int64_t stale_after(int64_t period_ns)
 /* Only before its writer runs: it makes the source. */
 void feed_stale(struct agent *a, size_t feed, const char *source, int64_t period_ns)
 {
-    unsigned s = tele_source(a->feeds[feed].t, source);
+    unsigned s = telemetry_source(a->feeds[feed].t, source);
 
-    if (s < TELE_SOURCES_MAX)
+    if (s < TELEMETRY_SOURCES_MAX)
         a->feeds[feed].sources[s].stale_ns = stale_after(period_ns);
 }
 
 /* ---- ids */
 
-static uint32_t place_series(struct agent *a, const struct tele_series *s, unsigned source)
+static uint32_t place_series(struct agent *a, const struct telemetry_series *s, unsigned source)
 {
-    const struct tele_metric *m = tele_metric(s->metric->id);
+    const struct telemetry_metric *m = telemetry_metric(s->metric->id);
 
     if (!m)
-        m = tele_foreign_like(a->shown, s->metric);
-    return tele_series(a->shown, source, m, s->labels, s->label_count);
+        m = telemetry_foreign_like(a->shown, s->metric);
+    return telemetry_series(a->shown, source, m, s->labels, s->label_count);
 }
 
 static void place(struct agent *a, struct feed *f, uint32_t i)
 {
-    const struct tele_series *s = tele_get(f->t, i);
+    const struct telemetry_series *s = telemetry_get(f->t, i);
     struct feed_source *fs = &f->sources[s->source];
     struct feed_place *p = &f->map[i];
 
     if (!fs->used) {
         fs->used = true;
-        fs->shown = tele_source(a->shown, tele_source_name(f->t, s->source));
+        fs->shown = telemetry_source(a->shown, telemetry_source_name(f->t, s->source));
         fs->stale_ns = fs->stale_ns ? fs->stale_ns : stale_after(0);
     }
     p->id = place_series(a, s, fs->shown);
-    p->born = tele_born(f->t, i);
-    p->id_born = tele_born(a->shown, p->id);
+    p->generation = telemetry_generation(f->t, i);
+    p->id_generation = telemetry_generation(a->shown, p->id);
 }
 
 static void place_new(struct agent *a, struct feed *f)
 {
-    size_t n = tele_count(f->t);
+    size_t n = telemetry_count(f->t);
 
     if (n > f->cap) {
         f->cap = n + n / 2;
@@ -96,9 +96,10 @@ static void place_new(struct agent *a, struct feed *f)
 static uint32_t place_of(struct agent *a, struct feed *f, uint32_t i)
 {
     const struct feed_place *p = &f->map[i];
-    bool lapsed = p->born != tele_born(f->t, i) ||
-                  (p->id != TELE_NONE && p->id_born != tele_born(a->shown, p->id)) ||
-                  (p->id == TELE_NONE && tele_passes(tele_get(f->t, i)->metric));
+    bool lapsed =
+        p->generation != telemetry_generation(f->t, i) ||
+        (p->id != TELEMETRY_NONE && p->id_generation != telemetry_generation(a->shown, p->id)) ||
+        (p->id == TELEMETRY_NONE && telemetry_passes(telemetry_get(f->t, i)->metric));
 
     if (lapsed)
         place(a, f, i);
@@ -107,12 +108,13 @@ static uint32_t place_of(struct agent *a, struct feed *f, uint32_t i)
 
 static void note_sources(struct agent *a)
 {
-    if (a->renewed != tele_renewed(a->shown)) {
-        a->renewed = tele_renewed(a->shown);
+    if (a->renewed != telemetry_renewed(a->shown)) {
+        a->renewed = telemetry_renewed(a->shown);
         a->placed = 0;
     }
-    for (size_t n = tele_count(a->shown); a->placed < n; a->placed++)
-        a->source_of[a->placed] = (unsigned char)tele_get(a->shown, (uint32_t)a->placed)->source;
+    for (size_t n = telemetry_count(a->shown); a->placed < n; a->placed++)
+        a->source_of[a->placed] =
+            (unsigned char)telemetry_get(a->shown, (uint32_t)a->placed)->source;
 }
 
 /* ---- values */
@@ -120,10 +122,10 @@ static void note_sources(struct agent *a)
 /* Which sources have a new batch, and which have fallen silent. */
 static void look_at_sources(struct agent *a, struct feed *f, int64_t mono_ns)
 {
-    for (unsigned i = 0; i < TELE_SOURCES_MAX; i++) {
+    for (unsigned i = 0; i < TELEMETRY_SOURCES_MAX; i++) {
         struct feed_source *fs = &f->sources[i];
-        int64_t batch = fs->used ? tele_time_ns(f->t, i) : -1;
-        if (batch < 0 || fs->shown >= TELE_SOURCES_MAX)
+        int64_t batch = fs->used ? telemetry_time_ns(f->t, i) : -1;
+        if (batch < 0 || fs->shown >= TELEMETRY_SOURCES_MAX)
             continue;
         if (batch != fs->batch_ns) {
             fs->batch_ns = batch;
@@ -145,29 +147,30 @@ static void gather(struct agent *a)
 
     memset(a->dirty, 0, sizeof(a->dirty));
     memset(a->batch_ns, 0, sizeof(a->batch_ns));
-    for (size_t i = 0; i < TELE_SERIES_MAX; i++)
+    for (size_t i = 0; i < TELEMETRY_SERIES_MAX; i++)
         a->next[i] = NAN;
     for (size_t k = 0; k < a->feed_count; k++) {
         struct feed *f = &a->feeds[k];
         size_t n;
-        tele_hold(f->t);
+        telemetry_hold(f->t);
         place_new(a, f);
         look_at_sources(a, f, mono);
-        n = tele_copy(f->t, a->copy, TELE_SERIES_MAX);
+        n = telemetry_copy(f->t, a->copy, TELEMETRY_SERIES_MAX);
         n = n < f->mapped ? n : f->mapped;
         for (uint32_t i = 0; i < n; i++) {
             uint32_t id;
 
-            if (isnan(a->copy[i]) || f->sources[tele_get(f->t, i)->source].stale)
+            if (isnan(a->copy[i]) || f->sources[telemetry_get(f->t, i)->source].stale)
                 continue;
             id = place_of(a, f, i);
-            if (id == TELE_NONE || !isnan(a->next[id]))
+            if (id == TELEMETRY_NONE || !isnan(a->next[id]))
                 continue; /* the driver's word comes first, DCGM's of the same series later */
             a->next[id] = a->copy[i];
             if (id < a->placed)
-                a->dirty[a->source_of[id]] |= a->dirty[f->sources[tele_get(f->t, i)->source].shown];
+                a->dirty[a->source_of[id]] |=
+                    a->dirty[f->sources[telemetry_get(f->t, i)->source].shown];
         }
-        tele_let(f->t);
+        telemetry_let(f->t);
     }
 }
 
@@ -176,14 +179,14 @@ static void put_in_place(struct agent *a, int64_t time_ns)
     size_t count = a->placed;
 
     pthread_mutex_lock(&a->show);
-    for (unsigned s = 0; s < TELE_SOURCES_MAX; s++) {
+    for (unsigned s = 0; s < TELEMETRY_SOURCES_MAX; s++) {
         if (!a->dirty[s])
             continue;
-        tele_begin(a->shown, s, a->batch_ns[s] && !a->o.demo ? a->batch_ns[s] : time_ns);
+        telemetry_begin(a->shown, s, a->batch_ns[s] && !a->o.demo ? a->batch_ns[s] : time_ns);
         for (size_t i = 0; i < count; i++)
             if (a->source_of[i] == s)
-                tele_set(a->shown, (uint32_t)i, a->next[i]);
-        tele_end(a->shown);
+                telemetry_set(a->shown, (uint32_t)i, a->next[i]);
+        telemetry_end(a->shown);
     }
     pthread_mutex_unlock(&a->show);
 }
@@ -193,27 +196,27 @@ static void put_in_place(struct agent *a, int64_t time_ns)
 /* What was wrong with the file, in the log and among the events. */
 static void tell_damage(struct agent *a)
 {
-    struct ring_stats st = { 0 };
+    struct history_stats st = { 0 };
 
-    if (ring_moved(a->ring)) {
+    if (history_moved(a->ring)) {
         log_warn("the head of history '%s' is damaged: it is '%s' now, a new history begins",
-                 a->ring_path, ring_moved(a->ring));
-        agent_event(a, TELE_EVENT_AGENT, -1, 0,
+                 a->ring_path, history_moved(a->ring));
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0,
                     "the head of the history was damaged: it was moved to '%.150s'",
-                    ring_moved(a->ring));
+                    history_moved(a->ring));
     }
-    ring_stats(a->ring, &st);
+    history_stats(a->ring, &st);
     if (st.cut_bytes) {
         log_warn("history '%s' was cut: %llu of %llu bytes at its end are missing", a->ring_path,
                  (unsigned long long)st.cut_bytes, (unsigned long long)st.cut_of);
-        agent_event(a, TELE_EVENT_AGENT, -1, 0,
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0,
                     "the history was cut: %llu of %llu bytes at its end are missing",
                     (unsigned long long)st.cut_bytes, (unsigned long long)st.cut_of);
     }
     if (st.bad_blocks) {
         log_warn("history '%s': %llu %s damaged and left out", a->ring_path,
                  (unsigned long long)st.bad_blocks, st.bad_blocks == 1 ? "part is" : "parts are");
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "%llu %s damaged and left out",
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "%llu %s damaged and left out",
                     (unsigned long long)st.bad_blocks,
                     st.bad_blocks == 1 ? "part of the history is" : "parts of the history are");
     }
@@ -221,12 +224,12 @@ static void tell_damage(struct agent *a)
 
 enum rc show_ring_open(struct agent *a, struct err *err)
 {
-    struct ring_opts ro = { .path = a->ring_path,
-                            .bytes = a->temp_ring ? AGENT_REPLAY_RING_BYTES : a->o.ring_bytes,
-                            .no_sync = a->temp_ring,
-                            .move_damaged = !a->temp_ring };
-    struct ring *r = NULL;
-    enum rc rc = ring_open(&ro, &r, err);
+    struct history_opts ro = { .path = a->ring_path,
+                               .bytes = a->temp_ring ? AGENT_REPLAY_RING_BYTES : a->o.ring_bytes,
+                               .no_sync = a->temp_ring,
+                               .move_damaged = !a->temp_ring };
+    struct history *r = NULL;
+    enum rc rc = history_open(&ro, &r, err);
 
     if (rc == RC_OK) {
         pthread_rwlock_wrlock(&a->view);
@@ -245,12 +248,12 @@ enum rc show_ring_open(struct agent *a, struct err *err)
 /* Without history, until a later try. */
 static void lose_ring(struct agent *a, const struct err *err, int retry_ms)
 {
-    struct ring *r = a->ring;
+    struct history *r = a->ring;
 
     pthread_rwlock_wrlock(&a->view);
     a->ring = NULL;
     pthread_rwlock_unlock(&a->view);
-    ring_close(r);
+    history_close(r);
     pthread_mutex_lock(&a->lock);
     (void)str_copy(a->ring_why, sizeof(a->ring_why), err->msg);
     pthread_mutex_unlock(&a->lock);
@@ -261,7 +264,7 @@ static void lose_ring(struct agent *a, const struct err *err, int retry_ms)
                  retry_ms / 1000);
     else
         log_warn("%s; another one is begun", err->msg);
-    agent_event(a, TELE_EVENT_AGENT, -1, 0, "no history: %.200s", err->msg);
+    agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "no history: %.200s", err->msg);
 }
 
 void show_ring_retry(struct agent *a)
@@ -272,7 +275,7 @@ void show_ring_retry(struct agent *a)
         return;
     if (show_ring_open(a, &err) == RC_OK) {
         log_info("history is kept again in '%s'", a->ring_path);
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "history is kept again");
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "history is kept again");
     }
 }
 
@@ -282,12 +285,12 @@ static void look_at_ring(struct agent *a)
 {
     struct err err = { 0 };
 
-    if (!a->ring || a->temp_ring || ring_here(a->ring, &err) == RC_OK)
+    if (!a->ring || a->temp_ring || history_here(a->ring, &err) == RC_OK)
         return;
     lose_ring(a, &err, 0);
     show_ring_retry(a);
     if (a->ring) /* now that it can be kept */
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "%.200s", err.msg);
+        agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "%.200s", err.msg);
     else
         log_warn("%s; the agent goes on without history and tries again in %d s", a->ring_why,
                  AGENT_RING_RETRY_MS / 1000);
@@ -296,12 +299,12 @@ static void look_at_ring(struct agent *a)
 /* Once a history: names that found no room are told, where a chart of them would only be empty. */
 static void tell_refused(struct agent *a)
 {
-    bool small = a->ring && ring_refused(a->ring), told = a->ring_small;
+    bool small = a->ring && history_refused(a->ring), told = a->ring_small;
 
     a->ring_small = small;
     if (!small || told)
         return;
-    agent_event(a, TELE_EVENT_AGENT, -1, 0,
+    agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0,
                 "the history has no room for the names of all series: some are not kept; a larger "
                 "--history-size keeps them");
 }
@@ -312,7 +315,7 @@ static void append(struct agent *a, int64_t time_ns)
     struct err err = { 0 };
 
     look_at_ring(a);
-    if (a->ring && ring_append(a->ring, a->shown, time_ns, a->next, a->placed, &err))
+    if (a->ring && history_append(a->ring, a->shown, time_ns, a->next, a->placed, &err))
         lose_ring(a, &err, AGENT_RING_RETRY_MS);
     tell_refused(a);
     atomic_store(&a->sync_ns, clock_mono_ns() - begun);
@@ -350,7 +353,8 @@ static void record_stop(struct agent *a, const char *why)
     stream_writer_free(a->record);
     a->record = NULL;
     buf_release(&a->record_buf);
-    agent_event(a, TELE_EVENT_AGENT, -1, 0, "recording '%.100s' ended: %.100s", a->o.record, why);
+    agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "recording '%.100s' ended: %.100s", a->o.record,
+                why);
 }
 
 static void record_flush(struct agent *a)
@@ -385,17 +389,17 @@ static void record_source(struct agent *a, unsigned s, int64_t time_ns, uint32_t
 static void record_series(struct agent *a)
 {
     if (!a->recorded_born)
-        a->recorded_born = xcalloc(TELE_SERIES_MAX, sizeof(*a->recorded_born));
-    if (a->recorded == a->placed && a->recorded_renewed == tele_renewed(a->shown))
+        a->recorded_born = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->recorded_born));
+    if (a->recorded == a->placed && a->recorded_renewed == telemetry_renewed(a->shown))
         return;
-    a->recorded_renewed = tele_renewed(a->shown);
+    a->recorded_renewed = telemetry_renewed(a->shown);
     for (uint32_t i = 0; i < a->placed; i++) {
-        const struct tele_series *s = tele_get(a->shown, i);
+        const struct telemetry_series *s = telemetry_get(a->shown, i);
 
-        if (i < a->recorded && a->recorded_born[i] == tele_born(a->shown, i))
+        if (i < a->recorded && a->recorded_born[i] == telemetry_generation(a->shown, i))
             continue;
-        a->recorded_born[i] = tele_born(a->shown, i);
-        stream_series(a->record, s->source, i, s, tele_source_name(a->shown, s->source));
+        a->recorded_born[i] = telemetry_generation(a->shown, i);
+        stream_series(a->record, s->source, i, s, telemetry_source_name(a->shown, s->source));
     }
     a->recorded = a->placed;
 }
@@ -409,7 +413,7 @@ static void record_second(struct agent *a, int64_t time_ns)
         return;
     record_series(a);
     ids = xcalloc(a->placed ? a->placed : 1, sizeof(*ids));
-    for (unsigned s = 0; s < TELE_SOURCES_MAX; s++)
+    for (unsigned s = 0; s < TELEMETRY_SOURCES_MAX; s++)
         if (a->dirty[s] && s != a->self)
             record_source(a, s, time_ns, ids, a->copy);
     if (a->dirty[a->self])
@@ -418,7 +422,7 @@ static void record_second(struct agent *a, int64_t time_ns)
     record_flush(a);
 }
 
-void show_record_event(struct agent *a, const struct tele_event *e)
+void show_record_event(struct agent *a, const struct telemetry_event *e)
 {
     if (a->record)
         stream_event(a->record, e);
@@ -428,14 +432,14 @@ void show_record_event(struct agent *a, const struct tele_event *e)
 
 static void take_events(struct agent *a)
 {
-    static_assert(AGENT_EVENTS_TURN_MAX * sizeof(struct tele_event) < AGENT_STACK_BYTES * 2,
+    static_assert(AGENT_EVENTS_TURN_MAX * sizeof(struct telemetry_event) < AGENT_STACK_BYTES * 2,
                   "they have room");
-    struct tele_event *list = xcalloc(AGENT_EVENTS_TURN_MAX, sizeof(*list));
+    struct telemetry_event *list = xcalloc(AGENT_EVENTS_TURN_MAX, sizeof(*list));
 
     faults_turn(a, false);
     for (size_t k = 0; k < a->feed_count; k++) {
         struct feed *f = &a->feeds[k];
-        size_t n = tele_events_after(f->t, &f->events, list, AGENT_EVENTS_TURN_MAX);
+        size_t n = telemetry_events_after(f->t, &f->events, list, AGENT_EVENTS_TURN_MAX);
         for (size_t i = 0; i < n; i++) {
             faults_take(a, &list[i], !a->gpu || k != a->gpu_feed);
         }
@@ -447,7 +451,7 @@ static void take_doc(void *arg, const char *name, const char *json)
 {
     struct agent *a = arg;
 
-    tele_doc(a->shown, name, json);
+    telemetry_doc(a->shown, name, json);
     if (str_eq(name, "processes"))
         whose_take(a->whose, json);
     if (a->record)
@@ -457,7 +461,7 @@ static void take_doc(void *arg, const char *name, const char *json)
 static void take_docs(struct agent *a)
 {
     for (size_t k = 0; k < a->feed_count; k++)
-        a->feeds[k].docs = tele_docs_after(a->feeds[k].t, a->feeds[k].docs, take_doc, a);
+        a->feeds[k].docs = telemetry_docs_after(a->feeds[k].t, a->feeds[k].docs, take_doc, a);
 }
 
 void show_second(struct agent *a, int64_t time_ns)
@@ -484,10 +488,10 @@ void show_free(struct agent *a)
         close(a->record_fd);
     buf_release(&a->record_buf);
     for (size_t i = 0; i < a->feed_count; i++) {
-        tele_free(a->feeds[i].t);
+        telemetry_free(a->feeds[i].t);
         free(a->feeds[i].map);
     }
-    tele_free(a->shown);
+    telemetry_free(a->shown);
     free(a->next);
     free(a->copy);
     free(a->source_of);

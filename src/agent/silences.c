@@ -342,12 +342,12 @@ static enum rc no_such_rule(const char *name, const struct alert_rule *rules, si
 /* Of the series that a pattern's rules look at: the label's name is one of theirs, or none has been
  * seen and no convention says which they have. */
 static bool has_label(const char *label, const char *pattern, const struct alert_rule *rules,
-                      size_t count, const struct tele *t, struct buf *known)
+                      size_t count, const struct telemetry *t, struct buf *known)
 {
     bool seen = false, has = false;
 
     for (size_t r = 0; r < count && !has; r++) {
-        const struct tele_metric *m = tele_metric(rules[r].metric);
+        const struct telemetry_metric *m = telemetry_metric(rules[r].metric);
 
         if (fnmatch(pattern, rules[r].name, 0))
             continue;
@@ -360,8 +360,8 @@ static bool has_label(const char *label, const char *pattern, const struct alert
                 buf_addf(known, "%s%.*s", known->len ? ", " : "", (int)n, l);
             l += n;
         }
-        for (uint32_t i = 0; i < tele_count(t) && !has; i++) {
-            const struct tele_series *s = tele_get(t, i);
+        for (uint32_t i = 0; i < telemetry_count(t) && !has; i++) {
+            const struct telemetry_series *s = telemetry_get(t, i);
 
             if (!str_eq(s->metric->id, rules[r].metric))
                 continue;
@@ -374,7 +374,7 @@ static bool has_label(const char *label, const char *pattern, const struct alert
 }
 
 enum rc silences_check(const char *text, size_t len, const struct alert_rule *rules, size_t count,
-                       const struct tele *t, struct err *err)
+                       const struct telemetry *t, struct err *err)
 {
     struct err own = { 0 };
     struct silence s;
@@ -405,7 +405,8 @@ enum rc silences_check(const char *text, size_t len, const struct alert_rule *ru
 
 /* ---- which alerts */
 
-static bool covers(const struct silence *s, const char *rule, const struct tele_series *subject)
+static bool covers(const struct silence *s, const char *rule,
+                   const struct telemetry_series *subject)
 {
     if (fnmatch(s->alert, rule, 0))
         return false;
@@ -421,7 +422,7 @@ static bool covers(const struct silence *s, const char *rule, const struct tele_
     return true;
 }
 
-bool silences_cover(struct silences *x, const char *rule, const struct tele_series *subject,
+bool silences_cover(struct silences *x, const char *rule, const struct telemetry_series *subject,
                     int64_t now_ns)
 {
     bool covered = false;
@@ -434,7 +435,7 @@ bool silences_cover(struct silences *x, const char *rule, const struct tele_seri
     return covered;
 }
 
-void silences_mark(struct silences *x, const char *rule, const struct tele_series *subject,
+void silences_mark(struct silences *x, const char *rule, const struct telemetry_series *subject,
                    int64_t now_ns, struct json_out *w)
 {
     const struct silence *silence = NULL, *ack = NULL;
@@ -526,7 +527,8 @@ enum rc silences_end(struct silences *x, uint64_t id, struct err *err)
                : rc;
 }
 
-void silences_alert_over(struct silences *x, const char *rule, const struct tele_series *subject)
+void silences_alert_over(struct silences *x, const char *rule,
+                         const struct telemetry_series *subject)
 {
     bool changed = false;
 

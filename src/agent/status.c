@@ -11,12 +11,12 @@
 
 /* ---- values */
 
-void self_put(struct agent *a, const char *metric, const struct tele_label *labels, size_t count,
-              double value)
+void self_put(struct agent *a, const char *metric, const struct telemetry_label *labels,
+              size_t count, double value)
 {
-    uint32_t id = tele_series(a->shown, a->self, tele_metric(metric), labels, count);
+    uint32_t id = telemetry_series(a->shown, a->self, telemetry_metric(metric), labels, count);
 
-    if (id != TELE_NONE)
+    if (id != TELEMETRY_NONE)
         a->next[id] = value;
 }
 
@@ -28,7 +28,7 @@ static void put_one(struct agent *a, const char *metric, double value)
 static void put_named(struct agent *a, const char *metric, const char *label, const char *name,
                       double value)
 {
-    struct tele_label l = { label, name };
+    struct telemetry_label l = { label, name };
 
     self_put(a, metric, &l, 1, value);
 }
@@ -60,9 +60,9 @@ static void put_gpu_age(struct agent *a, int64_t mono_ns)
 
     if (!a->gpu)
         return;
-    for (unsigned i = 0; i < TELE_SOURCES_MAX; i++)
+    for (unsigned i = 0; i < TELEMETRY_SOURCES_MAX; i++)
         if (f->sources[i].used && f->sources[i].batch_ns)
-            put_named(a, "agent.collector.age", "collector", tele_source_name(f->t, i),
+            put_named(a, "agent.collector.age", "collector", telemetry_source_name(f->t, i),
                       seconds(mono_ns - f->sources[i].changed_ns));
 }
 
@@ -81,12 +81,12 @@ static void put_target(void *arg, struct scrape_target *t)
 
 static void put_ring(struct agent *a, int64_t time_ns)
 {
-    struct ring_stats st = { 0 };
+    struct history_stats st = { 0 };
 
     put_one(a, "agent.ring.errors", (double)atomic_load(&a->ring_errors));
     if (!a->ring)
         return;
-    ring_stats(a->ring, &st);
+    history_stats(a->ring, &st);
     put_one(a, "agent.ring.bytes", (double)st.bytes);
     put_one(a, "agent.ring.used", (double)st.used);
     put_one(a, "agent.ring.samples", (double)st.samples);
@@ -113,7 +113,7 @@ static void put_alerts(struct agent *a)
     free(list);
     for (size_t s = 0; s < 2; s++)
         for (size_t k = 0; k < 3; k++) {
-            struct tele_label l[] = { { "state", states[s] }, { "severity", severities[k] } };
+            struct telemetry_label l[] = { { "state", states[s] }, { "severity", severities[k] } };
             self_put(a, "agent.alerts", l, 2, (double)counts[s][k]);
         }
     if (!a->sender)
@@ -129,18 +129,18 @@ static void put_counts(struct agent *a)
     uint64_t refused = 0;
 
     for (size_t i = 0; i < a->feed_count; i++)
-        refused += tele_refused(a->feeds[i].t);
-    tele_refused_before(a->shown, refused);
+        refused += telemetry_refused(a->feeds[i].t);
+    telemetry_refused_before(a->shown, refused);
     put_named(a, "agent.build", "version", STOKER_VERSION, 1);
-    put_one(a, "agent.series", (double)tele_count(a->shown));
+    put_one(a, "agent.series", (double)telemetry_count(a->shown));
     put_one(a, "agent.series.limit",
-            (double)(a->o.series_max ? a->o.series_max : TELE_SERIES_DEFAULT));
-    put_one(a, "agent.series.refused", (double)tele_refused(a->shown));
+            (double)(a->o.series_max ? a->o.series_max : TELEMETRY_SERIES_DEFAULT));
+    put_one(a, "agent.series.refused", (double)telemetry_refused(a->shown));
     put_one(a, "agent.scrapes", (double)atomic_load(&a->scrapes));
     if (atomic_load(&a->scrape_ns))
         put_one(a, "agent.scrape.duration", seconds(atomic_load(&a->scrape_ns)));
-    for (int k = 0; k < TELE_EVENT_KINDS; k++)
-        put_named(a, "agent.events", "kind", tele_event_word((enum tele_event_kind)k),
+    for (int k = 0; k < TELEMETRY_EVENT_KINDS; k++)
+        put_named(a, "agent.events", "kind", telemetry_event_word((enum telemetry_event_kind)k),
                   (double)atomic_load(&a->events[k]));
 }
 
@@ -149,11 +149,11 @@ void self_values(struct agent *a, int64_t time_ns)
     int64_t mono = clock_mono_ns();
 
     if (a->player) { /* the recording's own are played; this one says that they are */
-        uint32_t id = tele_series(a->shown, tele_source(a->shown, "replay"),
-                                  tele_metric("agent.demo"), NULL, 0);
-        if (id != TELE_NONE) {
+        uint32_t id = telemetry_series(a->shown, telemetry_source(a->shown, "replay"),
+                                       telemetry_metric("agent.demo"), NULL, 0);
+        if (id != TELEMETRY_NONE) {
             a->next[id] = 1;
-            a->dirty[tele_get(a->shown, id)->source] = true;
+            a->dirty[telemetry_get(a->shown, id)->source] = true;
         }
         return;
     }
@@ -190,14 +190,14 @@ static void add_seconds(struct json_out *w, const char *key, int64_t ns)
 
 static void history_json(struct agent *a, struct json_out *w)
 {
-    struct ring_stats st = { 0 };
+    struct history_stats st = { 0 };
     char why[ERR_MSG_MAX];
     bool on;
 
     pthread_rwlock_rdlock(&a->view);
     on = a->ring != NULL;
     if (on)
-        ring_stats(a->ring, &st);
+        history_stats(a->ring, &st);
     pthread_rwlock_unlock(&a->view);
     pthread_mutex_lock(&a->lock);
     (void)str_copy(why, sizeof(why), a->ring_why);
@@ -256,7 +256,7 @@ static void sources_json(struct agent *a, struct json_out *w)
 
 static void gpu_json(struct agent *a, struct json_out *w)
 {
-    char why[TELE_VALUE_MAX];
+    char why[TELEMETRY_VALUE_MAX];
 
     pthread_mutex_lock(&a->lock);
     (void)str_copy(why, sizeof(why), a->gpu_why);
@@ -284,8 +284,8 @@ void status_members(void *arg, struct json_out *w)
     json_kv_int(w, "seconds", (int64_t)atomic_load(&a->seconds));
     json_kv_int(w, "missed", (int64_t)atomic_load(&a->missed));
     add_seconds(w, "age_s", clock_mono_ns() - atomic_load(&a->turned_ns));
-    json_kv_int(w, "series", (int64_t)tele_count(a->shown));
-    json_kv_int(w, "series_refused", (int64_t)tele_refused(a->shown));
+    json_kv_int(w, "series", (int64_t)telemetry_count(a->shown));
+    json_kv_int(w, "series_refused", (int64_t)telemetry_refused(a->shown));
     json_key(w, "driver");
     gpu_json(a, w);
     json_key(w, "history");
@@ -321,7 +321,7 @@ void agent_status(struct agent *a, struct buf *out)
     buf_addc(out, '\n');
 }
 
-static void value_json(const struct tele_series *s, double value, struct json_out *w)
+static void value_json(const struct telemetry_series *s, double value, struct json_out *w)
 {
     json_obj(w);
     json_kv_str(w, "metric", s->metric->id);
@@ -338,13 +338,13 @@ static void value_json(const struct tele_series *s, double value, struct json_ou
 
 void agent_values(struct agent *a, struct buf *out)
 {
-    double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    double *values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*values));
     struct json_out w;
     size_t n;
 
     pthread_mutex_lock(&a->show);
-    tele_hold(a->shown); /* until the last of them is written */
-    n = tele_copy(a->shown, values, TELE_SERIES_MAX);
+    telemetry_hold(a->shown); /* until the last of them is written */
+    n = telemetry_copy(a->shown, values, TELEMETRY_SERIES_MAX);
     pthread_mutex_unlock(&a->show);
     json_out_init(&w, out, 1);
     json_obj(&w);
@@ -356,8 +356,8 @@ void agent_values(struct agent *a, struct buf *out)
     json_arr(&w);
     for (size_t i = 0; i < n; i++)
         if (!isnan(values[i]))
-            value_json(tele_get(a->shown, (uint32_t)i), values[i], &w);
-    tele_let(a->shown);
+            value_json(telemetry_get(a->shown, (uint32_t)i), values[i], &w);
+    telemetry_let(a->shown);
     json_arr_end(&w);
     json_obj_end(&w);
     buf_addc(out, '\n');

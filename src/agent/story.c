@@ -72,7 +72,7 @@ struct gpu_story { /* in the units of data/telemetry.csv */
     double busy; /* seconds of its own work in a step */
 };
 struct story {
-    struct tele *t;
+    struct telemetry *t;
     unsigned gpu, host, jobs, models, mark;
     uint64_t second; /* since the beginning */
     uint64_t dice;
@@ -279,8 +279,8 @@ static const struct {
 };
 
 /* A label of the metric's row in data/telemetry.csv; NULL: it has no place here. */
-static const struct tele_label *label_of(const struct tele_label *all, size_t count,
-                                         const char *name, size_t len)
+static const struct telemetry_label *label_of(const struct telemetry_label *all, size_t count,
+                                              const char *name, size_t len)
 {
     for (size_t i = 0; i < count; i++)
         if (strlen(all[i].name) == len && !memcmp(all[i].name, name, len))
@@ -290,39 +290,39 @@ static const struct tele_label *label_of(const struct tele_label *all, size_t co
 
 /* With those of `all` that the metric has by convention, in its order. */
 static void put_value(struct story *s, unsigned source, const char *id,
-                      const struct tele_label *all, size_t count, double value)
+                      const struct telemetry_label *all, size_t count, double value)
 {
-    const struct tele_metric *m = tele_metric(id);
-    struct tele_label l[TELE_LABELS_MAX];
+    const struct telemetry_metric *m = telemetry_metric(id);
+    struct telemetry_label l[TELEMETRY_LABELS_MAX];
     size_t n = 0;
 
     for (const char *p = m && m->labels ? m->labels : ""; *p;) {
         size_t len = strcspn(p, ",");
-        const struct tele_label *found = label_of(all, count, p, len);
+        const struct telemetry_label *found = label_of(all, count, p, len);
 
         if (found)
             l[n++] = *found;
         p += len + (p[len] == ',');
     }
     if (m)
-        tele_set(s->t, tele_series(s->t, source, m, l, n), value);
+        telemetry_set(s->t, telemetry_series(s->t, source, m, l, n), value);
 }
 
 static void put_gpu(struct story *s, int gpu)
 {
     const struct gpu_story *g = &s->gpus[gpu];
     char number[16], uuid[48], bus[32], device[24], pid[32];
-    struct tele_label l[] = { { "gpu", number },
-                              { "UUID", uuid },
-                              { "pci_bus_id", bus },
-                              { "device", device },
-                              { "modelName", "NVIDIA H200" },
-                              { "DCGM_FI_DRIVER_VERSION", "580.159.04" },
-                              { "pid", pid },
-                              { "command", "python" },
-                              { "user", "ada" },
-                              { "slurm_job", "1742" },
-                              { "xid", "79" } };
+    struct telemetry_label l[] = { { "gpu", number },
+                                   { "UUID", uuid },
+                                   { "pci_bus_id", bus },
+                                   { "device", device },
+                                   { "modelName", "NVIDIA H200" },
+                                   { "DCGM_FI_DRIVER_VERSION", "580.159.04" },
+                                   { "pid", pid },
+                                   { "command", "python" },
+                                   { "user", "ada" },
+                                   { "slurm_job", "1742" },
+                                   { "xid", "79" } };
     static const int buses[STORY_GPUS] = { 0x1b, 0x43, 0x52, 0x61, 0x9d, 0xc3, 0xd1, 0xdf };
 
     snprintf(number, sizeof(number), "%d", gpu);
@@ -388,8 +388,9 @@ static double middle_busy(const struct story *s)
 
 static void put_job(struct story *s, int at, int64_t time_ns)
 {
-    struct tele_label l[] = { { "job", "llama-3.1-8b" },  { "kind", "training" }, { "user", "ada" },
-                              { "state", job_state(at) }, { "rank", NULL },       { "gpu", NULL } };
+    struct telemetry_label l[] = { { "job", "llama-3.1-8b" }, { "kind", "training" },
+                                   { "user", "ada" },         { "state", job_state(at) },
+                                   { "rank", NULL },          { "gpu", NULL } };
     char number[16];
 
     put_value(s, s->jobs, "job.state", l, 4, 1);
@@ -448,17 +449,17 @@ static void put_job_doc(struct story *s, int at, int64_t time_ns)
     }
     json_arr_end(&w);
     json_obj_end(&w);
-    tele_doc(s->t, "jobs", buf_str(&s->doc));
+    telemetry_doc(s->t, "jobs", buf_str(&s->doc));
 }
 
 /* ---- the host and the model beside */
 
 static void put_host(struct story *s, int at)
 {
-    struct tele_label l[] = {
+    struct telemetry_label l[] = {
         { "device", "eth0" }, { "mountpoint", "/" }, { "fstype", "ext4" }, { "resource", "cpu" }
     };
-    struct tele_label disk[] = { { "device", "nvme0n1" } };
+    struct telemetry_label disk[] = { { "device", "nvme0n1" } };
 
     put_value(s, s->host, "host.cpu.util", NULL, 0, (trains(at) ? 21 : 4) + noise(s, 2));
     put_value(s, s->host, "host.cpu.count", NULL, 0, 192);
@@ -475,7 +476,7 @@ static void put_host(struct story *s, int at)
 
 static void put_model(struct story *s, int at)
 {
-    struct tele_label l[] = { { "model", "bge-small-en-v1.5" }, { "device", "cpu" } };
+    struct telemetry_label l[] = { { "model", "bge-small-en-v1.5" }, { "device", "cpu" } };
     bool busy = between(at, BUSY_AT, BUSY_END);
     double asked = busy ? 410 + noise(s, 30) : 40 + noise(s, 6);
 
@@ -493,13 +494,13 @@ static void put_model(struct story *s, int at)
 
 /* ---- what happened */
 
-static void tell(struct story *s, enum tele_event_kind kind, int gpu, int code, int64_t time_ns,
-                 const char *text)
+static void tell(struct story *s, enum telemetry_event_kind kind, int gpu, int code,
+                 int64_t time_ns, const char *text)
 {
-    struct tele_event e = { .time_ns = time_ns, .kind = kind, .gpu = gpu, .code = code };
+    struct telemetry_event e = { .time_ns = time_ns, .kind = kind, .gpu = gpu, .code = code };
 
     (void)str_copy(e.text, sizeof(e.text), text);
-    tele_event(s->t, &e);
+    telemetry_event(s->t, &e);
 }
 
 static void tell_events(struct story *s, int at, int64_t time_ns)
@@ -507,36 +508,36 @@ static void tell_events(struct story *s, int at, int64_t time_ns)
     if (at == LOST_AT) {
         s->xids++;
         s->gpus[LOST_GPU].xid = 79;
-        tell(s, TELE_EVENT_XID, LOST_GPU, 79, time_ns,
+        tell(s, TELEMETRY_EVENT_XID, LOST_GPU, 79, time_ns,
              "XID 79 on GPU 5 (0000:C3:00): GPU has fallen off the bus");
-        tell(s, TELE_EVENT_GPU, LOST_GPU, 0, time_ns,
+        tell(s, TELEMETRY_EVENT_GPU, LOST_GPU, 0, time_ns,
              "GPU 5 00000000:C3:00.0 is lost: the driver no longer reaches it");
     }
     if (at == BACK_AT)
-        tell(s, TELE_EVENT_GPU, LOST_GPU, 0, time_ns, "GPU 5 00000000:C3:00.0 is back");
+        tell(s, TELEMETRY_EVENT_GPU, LOST_GPU, 0, time_ns, "GPU 5 00000000:C3:00.0 is back");
 }
 
-static const struct tele_label demo_version = { "version", "demo" };
+static const struct telemetry_label demo_version = { "version", "demo" };
 
 /* ---- the public side */
 
-struct story *story_new(struct tele *t)
+struct story *story_new(struct telemetry *t)
 {
     struct story *s = xcalloc(1, sizeof(*s));
 
     s->t = t;
-    s->gpu = tele_source(t, "gpu");
-    s->host = tele_source(t, "host");
-    s->jobs = tele_source(t, "jobs");
-    s->models = tele_source(t, "models");
-    s->mark = tele_source(t, "agent");
+    s->gpu = telemetry_source(t, "gpu");
+    s->host = telemetry_source(t, "host");
+    s->jobs = telemetry_source(t, "jobs");
+    s->models = telemetry_source(t, "models");
+    s->mark = telemetry_source(t, "agent");
     s->dice = 20;
     s->step = s->checkpoint_step = 18240;
     for (int i = 0; i < STORY_GPUS; i++) {
         s->gpus[i].power = 650;
         s->gpus[i].temp = 62 + i % 4;
     }
-    buf_init(&s->doc, TELE_DOC_MAX);
+    buf_init(&s->doc, TELEMETRY_DOC_MAX);
     return s;
 }
 
@@ -545,29 +546,29 @@ void story_step(struct story *s, int64_t time_ns)
     int at = (int)(s->second % STORY_SECONDS);
 
     if (!s->docs_put)
-        tele_doc(s->t, "inventory", demo_machine);
+        telemetry_doc(s->t, "inventory", demo_machine);
     s->docs_put = true;
     s->checkpoint_ns = s->checkpoint_ns ? s->checkpoint_ns : time_ns;
     tell_events(s, at, time_ns);
     move_gpus(s, at);
     move_job(s, at, time_ns);
-    tele_begin(s->t, s->gpu, time_ns);
+    telemetry_begin(s->t, s->gpu, time_ns);
     for (int i = 0; i < STORY_GPUS; i++)
         put_gpu(s, i);
-    tele_end(s->t);
-    tele_begin(s->t, s->jobs, time_ns);
+    telemetry_end(s->t);
+    telemetry_begin(s->t, s->jobs, time_ns);
     put_job(s, at, time_ns);
-    tele_end(s->t);
+    telemetry_end(s->t);
     put_job_doc(s, at, time_ns);
-    tele_begin(s->t, s->host, time_ns);
+    telemetry_begin(s->t, s->host, time_ns);
     put_host(s, at);
-    tele_end(s->t);
-    tele_begin(s->t, s->models, time_ns);
+    telemetry_end(s->t);
+    telemetry_begin(s->t, s->models, time_ns);
     put_model(s, at);
-    tele_end(s->t);
-    tele_begin(s->t, s->mark, time_ns); /* ends the second, in a recording of it too */
+    telemetry_end(s->t);
+    telemetry_begin(s->t, s->mark, time_ns); /* ends the second, in a recording of it too */
     put_value(s, s->mark, "agent.build", &demo_version, 1, 1);
-    tele_end(s->t);
+    telemetry_end(s->t);
     s->second++;
 }
 

@@ -22,8 +22,8 @@ enum {
 #define STORY_NOTE "a made-up story of eight H200"
 
 struct story;
-struct story *story_new(struct tele *t); /* borrowed: the feed's table */
-void story_free(struct story *s);        /* NULL is fine */
+struct story *story_new(struct telemetry *t); /* borrowed: the feed's table */
+void story_free(struct story *s);             /* NULL is fine */
 /* The next second, as the time `time_ns`. */
 void story_step(struct story *s, int64_t time_ns);
 /* {"seconds", "begun_ms", "hurry", "chapters": [{"at", "title", "text"}]} */

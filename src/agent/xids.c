@@ -16,10 +16,10 @@
 enum { XIDS_GPUS_MAX = 64 }; /* GPUs of a node */
 
 struct gpu_at {
-    const struct tele_series *labels; /* a series that has all of a GPU's; NULL: none yet */
-    uint32_t lost;                    /* series that is known while the GPU is looked at */
-    int last;                         /* code; 0: none yet */
-    int64_t last_ns;                  /* when that was */
+    const struct telemetry_series *labels; /* a series that has all of a GPU's; NULL: none yet */
+    uint32_t lost;                         /* series that is known while the GPU is looked at */
+    int last;                              /* code; 0: none yet */
+    int64_t last_ns;                       /* when that was */
 };
 struct xids {
     struct xid_counts *counts; /* owned */
@@ -33,7 +33,7 @@ struct xids *xids_new(void)
 
     x->counts = xid_counts_new();
     for (size_t i = 0; i < XIDS_GPUS_MAX; i++)
-        x->gpus[i].lost = TELE_NONE;
+        x->gpus[i].lost = TELEMETRY_NONE;
     return x;
 }
 
@@ -49,13 +49,13 @@ void xids_free(struct xids *x)
 
 /* The log's own is told beside the driver's, which says no more than the code, as a line of the
  * log; the driver's beside the log's is not told. */
-bool xids_take(struct agent *a, struct tele_event *e, bool of_log)
+bool xids_take(struct agent *a, struct telemetry_event *e, bool of_log)
 {
     char bdf[24] = "";
 
     if (of_log)
         kmsg_locate(a->shown, e, bdf);
-    if (e->kind != TELE_EVENT_XID || a->player || (of_log && !faults_judged(a, e->time_ns)))
+    if (e->kind != TELEMETRY_EVENT_XID || a->player || (of_log && !faults_judged(a, e->time_ns)))
         return true;
     if (xid_counts_take(a->xids->counts, e->gpu, bdf, e->code, of_log, e->time_ns)) {
         if (e->gpu >= 0 && e->gpu < XIDS_GPUS_MAX)
@@ -65,13 +65,13 @@ bool xids_take(struct agent *a, struct tele_event *e, bool of_log)
         return true;
     }
     if (of_log)
-        e->kind = TELE_EVENT_KERNEL;
+        e->kind = TELEMETRY_EVENT_KERNEL;
     return of_log;
 }
 
 /* ---- values */
 
-static const char *label(const struct tele_series *s, const char *name)
+static const char *label(const struct telemetry_series *s, const char *name)
 {
     for (size_t i = 0; i < s->label_count; i++)
         if (str_eq(s->labels[i].name, name))
@@ -83,9 +83,9 @@ static void look_for_gpus(struct agent *a)
 {
     struct xids *x = a->xids;
 
-    for (size_t n = tele_count(a->shown); x->looked < n; x->looked++) {
-        const struct tele_series *s = tele_get(a->shown, (uint32_t)x->looked);
-        const char *text = s->metric->entity == TELE_GPU ? label(s, "gpu") : NULL;
+    for (size_t n = telemetry_count(a->shown); x->looked < n; x->looked++) {
+        const struct telemetry_series *s = telemetry_get(a->shown, (uint32_t)x->looked);
+        const char *text = s->metric->entity == TELEMETRY_GPU ? label(s, "gpu") : NULL;
         uint64_t gpu;
 
         if (!text || !str_to_u64(text, 10, &gpu) || gpu >= XIDS_GPUS_MAX || label(s, "GPU_I_ID"))
@@ -119,26 +119,26 @@ static void put_counts(struct agent *a, int64_t time_ns)
     for (size_t i = 0; (c = xid_counts_get(a->xids->counts, i, time_ns)); i++) {
         const struct gpu_at *g =
             c->gpu >= 0 && c->gpu < XIDS_GPUS_MAX ? &a->xids->gpus[c->gpu] : NULL;
-        struct tele_label l[TELE_LABELS_MAX];
+        struct telemetry_label l[TELEMETRY_LABELS_MAX];
         size_t n = 0;
 
         snprintf(code, sizeof(code), "%d", c->code);
-        if (g && g->lost != TELE_NONE) { /* gpu, UUID, pci_bus_id */
-            const struct tele_series *s = tele_get(a->shown, g->lost);
+        if (g && g->lost != TELEMETRY_NONE) { /* gpu, UUID, pci_bus_id */
+            const struct telemetry_series *s = telemetry_get(a->shown, g->lost);
 
             for (; n < s->label_count && n < 3; n++)
                 l[n] = s->labels[n];
         } else if (c->bdf[0]) {
-            l[n++] = (struct tele_label){ "pci_bus_id", c->bdf };
+            l[n++] = (struct telemetry_label){ "pci_bus_id", c->bdf };
         }
-        l[n++] = (struct tele_label){ "xid", code };
+        l[n++] = (struct telemetry_label){ "xid", code };
         self_put(a, "gpu.xid.total", l, n, c->total);
         if (!g || !g->labels)
             continue;
-        for (n = 0; n < g->labels->label_count && n + 2 < TELE_LABELS_MAX; n++)
+        for (n = 0; n < g->labels->label_count && n + 2 < TELEMETRY_LABELS_MAX; n++)
             l[n] = g->labels->labels[n];
-        l[n++] = (struct tele_label){ "xid", code };
-        l[n++] = (struct tele_label){ "window_size_in_ms", window };
+        l[n++] = (struct telemetry_label){ "xid", code };
+        l[n++] = (struct telemetry_label){ "window_size_in_ms", window };
         self_put(a, "gpu.xid.window", l, n, c->window);
     }
 }
@@ -149,7 +149,7 @@ void xids_put(struct agent *a, int64_t time_ns)
     for (size_t i = 0; i < XIDS_GPUS_MAX; i++) {
         const struct gpu_at *g = &a->xids->gpus[i];
 
-        if (g->labels && g->lost != TELE_NONE && !isnan(a->next[g->lost]))
+        if (g->labels && g->lost != TELEMETRY_NONE && !isnan(a->next[g->lost]))
             self_put(a, "gpu.xid.last", g->labels->labels, g->labels->label_count, g->last);
     }
     put_counts(a, time_ns);

@@ -35,10 +35,10 @@ enum track_state { TRACK_IDLE, TRACK_PENDING, TRACK_FIRING, TRACK_RESOLVED };
 enum verdict { V_UNKNOWN, V_CLEAR, V_BETWEEN /* neither bad nor clear */, V_BAD };
 
 struct track {
-    uint32_t series, of, guard; /* TELE_NONE: none yet */
+    uint32_t series, of, guard; /* TELEMETRY_NONE: none yet */
     uint16_t rule;              /* in alerts.rules */
     uint8_t state;              /* enum track_state */
-    bool born;                  /* its counter has come from zero under our eyes */
+    bool generation;            /* its counter has come from zero under our eyes */
     bool known;                 /* it has had a value */
     bool gone;                  /* resolved since its subject is gone */
     double last, value;         /* of the counter; as compared with the threshold */
@@ -54,8 +54,9 @@ struct track {
     char *summary;                           /* owned; NULL: it is not active */
     double said;                             /* value of the summary */
     struct alert_whose *whose;               /* owned; NULL: nobody's */
-    struct tele_series *subject; /* owned copy of the series while it fires; NULL: it does not */
-    struct track_cause *cause;   /* owned; NULL: it does not fire, or is of no cause */
+    struct telemetry_series
+        *subject;              /* owned copy of the series while it fires; NULL: it does not */
+    struct track_cause *cause; /* owned; NULL: it does not fire, or is of no cause */
 };
 struct track_cause {
     char told[ALERT_CAUSE_TEXT_MAX]; /* when it fired */
@@ -63,15 +64,15 @@ struct track_cause {
     uint16_t root_rule; /* what it follows from now */
     uint32_t root_series;
     bool below; /* it follows from that */
-    char root_summary[TELE_VALUE_MAX], follows[ALERT_FOLLOWS_MAX];
+    char root_summary[TELEMETRY_VALUE_MAX], follows[ALERT_FOLLOWS_MAX];
 };
 
 /* One that fired before a restart, until its series is there. */
 struct waiting {
     struct alert_active x;
     struct alert_rule rule; /* what is known of it, should there be none any more */
-    char name[ALERT_NAME_MAX], metric[TELE_NAME_MAX];
-    struct tele_series *subject; /* owned */
+    char name[ALERT_NAME_MAX], metric[TELEMETRY_NAME_MAX];
+    struct telemetry_series *subject; /* owned */
     int64_t waited_ns;
     bool over; /* its end is told: forgotten with the next turn */
 };
@@ -80,25 +81,25 @@ struct alerts {
     pthread_mutex_t lock;
     struct alert_rule *rules; /* owned, the strings borrowed; those that are on */
     size_t rule_count;
-    struct tele *t;
+    struct telemetry *t;
     struct track *tracks; /* owned */
     size_t count, cap;
     size_t series_seen, active;
-    uint32_t *born; /* owned: tele_born() of the series seen, value_cap entries */
+    uint32_t *generation; /* owned: telemetry_generation() of the series seen, value_cap entries */
     uint64_t renewed;
     uint64_t refused;
     int64_t mono_ns, wall_ns; /* wall 0: no turn yet */
     double *values;           /* owned; of the last turn */
     size_t value_cap;
-    int64_t batch_ns[TELE_SOURCES_MAX];   /* time of each source's latest batch */
-    int64_t batch_mono[TELE_SOURCES_MAX]; /* engine's time when it was seen first */
-    bool (*whose)(void *arg, const struct tele_series *s, struct alert_whose *out);
+    int64_t batch_ns[TELEMETRY_SOURCES_MAX];   /* time of each source's latest batch */
+    int64_t batch_mono[TELEMETRY_SOURCES_MAX]; /* engine's time when it was seen first */
+    bool (*whose)(void *arg, const struct telemetry_series *s, struct alert_whose *out);
     void *whose_arg;
     bool relink;                  /* causes are to be looked at, though nothing changed */
     bool played;                  /* the first turn's series were there before */
     struct alert_active *changes; /* owned; of one turn */
     size_t change_count, change_cap;
-    struct tele_series **lost; /* owned: subjects of changes whose series are others' now */
+    struct telemetry_series **lost; /* owned: subjects of changes whose series are others' now */
     size_t lost_count, lost_cap;
     struct waiting **waiting; /* owned */
     size_t waiting_count, waiting_cap;
@@ -131,7 +132,7 @@ const char *alert_state_word(enum alert_state s)
     return words[s];
 }
 
-struct alerts *alerts_new(const struct alert_rule *rules, size_t count, struct tele *t)
+struct alerts *alerts_new(const struct alert_rule *rules, size_t count, struct telemetry *t)
 {
     struct alerts *a = xcalloc(1, sizeof(*a));
 
@@ -156,17 +157,17 @@ static const char *text_put(char **io_at, const char *text)
 }
 
 /* One block: the series, its labels, their texts. */
-static struct tele_series *subject_copy(const struct tele_series *s)
+static struct telemetry_series *subject_copy(const struct telemetry_series *s)
 {
-    size_t bytes = sizeof(*s) + s->label_count * sizeof(struct tele_label);
-    struct tele_series *c;
-    struct tele_label *l;
+    size_t bytes = sizeof(*s) + s->label_count * sizeof(struct telemetry_label);
+    struct telemetry_series *c;
+    struct telemetry_label *l;
     char *text;
 
     for (size_t i = 0; i < s->label_count; i++)
         bytes += strlen(s->labels[i].name) + strlen(s->labels[i].value) + 2;
     c = xmalloc(bytes);
-    l = (struct tele_label *)(c + 1);
+    l = (struct telemetry_label *)(c + 1);
     text = (char *)(l + s->label_count);
     *c = *s;
     c->labels = l;
@@ -212,7 +213,8 @@ static void forget_over(struct alerts *a)
 }
 
 void alerts_ask_whose(struct alerts *a,
-                      bool (*fn)(void *arg, const struct tele_series *s, struct alert_whose *out),
+                      bool (*fn)(void *arg, const struct telemetry_series *s,
+                                 struct alert_whose *out),
                       void *arg)
 {
     a->whose = fn;
@@ -238,7 +240,7 @@ void alerts_free(struct alerts *a)
     free(a->tracks);
     free(a->rules);
     free(a->values);
-    free(a->born);
+    free(a->generation);
     free(a->changes);
     pthread_mutex_destroy(&a->lock);
     free(a);
@@ -280,9 +282,9 @@ static void copy_out(const struct alerts *a, const struct track *k, struct alert
 /* The words follow the value for as long as the alert is active. */
 static void say(struct alerts *a, struct track *k)
 {
-    char text[TELE_VALUE_MAX];
+    char text[TELEMETRY_VALUE_MAX];
 
-    alert_summary(&a->rules[k->rule], tele_get(a->t, k->series), k->value, text);
+    alert_summary(&a->rules[k->rule], telemetry_get(a->t, k->series), k->value, text);
     free(k->summary);
     k->summary = xstrdup(text);
     k->said = k->value;
@@ -308,22 +310,23 @@ static void tell_lost(struct alerts *a, struct track *k)
 }
 
 /* ---- which series a rule looks at */
-static bool has_labels(const struct tele_series *s, const struct tele_label *want, size_t count)
+static bool has_labels(const struct telemetry_series *s, const struct telemetry_label *want,
+                       size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!str_eq(tele_label_of(s, want[i].name), want[i].value))
+        if (!str_eq(telemetry_label_of(s, want[i].name), want[i].value))
             return false;
     return true;
 }
 
 /* Do they speak of the same thing?  Labels that both have are equal, and there is one, unless
  * `o` is the node's: a link's series has the GPU's number, not its model. */
-static bool same_thing(const struct tele_series *s, const struct tele_series *o)
+static bool same_thing(const struct telemetry_series *s, const struct telemetry_series *o)
 {
     bool common = !o->label_count;
 
     for (size_t i = 0; i < o->label_count; i++) {
-        const char *mine = tele_label_of(s, o->labels[i].name);
+        const char *mine = telemetry_label_of(s, o->labels[i].name);
 
         if (mine && !str_eq(mine, o->labels[i].value))
             return false;
@@ -334,13 +337,13 @@ static bool same_thing(const struct tele_series *s, const struct tele_series *o)
 
 /* The series of `metric` that belongs to `s`: with the same labels (`exact`), or of the same
  * thing. */
-static uint32_t partner(const struct alerts *a, const char *metric, const struct tele_series *s,
-                        bool exact, size_t from)
+static uint32_t partner(const struct alerts *a, const char *metric,
+                        const struct telemetry_series *s, bool exact, size_t from)
 {
-    size_t n = tele_count(a->t);
+    size_t n = telemetry_count(a->t);
 
     for (uint32_t i = (uint32_t)from; i < n; i++) {
-        const struct tele_series *o = tele_get(a->t, i);
+        const struct telemetry_series *o = telemetry_get(a->t, i);
 
         if (!str_eq(o->metric->id, metric))
             continue;
@@ -348,17 +351,17 @@ static uint32_t partner(const struct alerts *a, const char *metric, const struct
                   : same_thing(s, o))
             return i;
     }
-    return TELE_NONE;
+    return TELEMETRY_NONE;
 }
 
 static void find_partners(struct alerts *a, struct track *k, size_t from)
 {
     const struct alert_rule *r = &a->rules[k->rule];
-    const struct tele_series *s = tele_get(a->t, k->series);
+    const struct telemetry_series *s = telemetry_get(a->t, k->series);
 
-    if (r->of && k->of == TELE_NONE)
+    if (r->of && k->of == TELEMETRY_NONE)
         k->of = partner(a, r->of, s, true, from);
-    if (r->guard && k->guard == TELE_NONE)
+    if (r->guard && k->guard == TELEMETRY_NONE)
         k->guard = partner(a, r->guard, s, false, from);
 }
 
@@ -369,7 +372,7 @@ static bool is_of_rule(const struct waiting *w, const struct alert_rule *r)
            w->rule.severity == r->severity;
 }
 
-static bool is_of_series(const struct waiting *w, const struct tele_series *s)
+static bool is_of_series(const struct waiting *w, const struct telemetry_series *s)
 {
     return w->subject->label_count == s->label_count &&
            has_labels(s, w->subject->labels, s->label_count);
@@ -403,7 +406,7 @@ bool alerts_restore(struct alerts *a, const struct alert_active *x)
     w->subject = subject_copy(x->subject);
     w->x.rule = &w->rule;
     w->x.subject = w->subject;
-    w->x.series = TELE_NONE;
+    w->x.series = TELEMETRY_NONE;
     w->x.state = ALERT_FIRING;
     w->x.root_rule = NULL;
     VEC_GROW(a->waiting, a->waiting_count, a->waiting_cap);
@@ -425,7 +428,7 @@ static void resume(struct alerts *a, struct track *k, const struct alert_active 
     k->guarded_ns = a->mono_ns;
     if (r->how == ALERT_INCREASE)
         k->unclear_ns = a->mono_ns + r->window_ns;
-    k->subject = subject_copy(tele_get(a->t, k->series));
+    k->subject = subject_copy(telemetry_get(a->t, k->series));
     k->summary = xstrdup(x->summary);
     k->whose = xmalloc(sizeof(*k->whose));
     *k->whose = x->whose;
@@ -438,7 +441,7 @@ static void resume(struct alerts *a, struct track *k, const struct alert_active 
 
 static void look_at_waiting(struct alerts *a, struct track *k)
 {
-    const struct tele_series *s = tele_get(a->t, k->series);
+    const struct telemetry_series *s = telemetry_get(a->t, k->series);
 
     for (size_t i = 0; i < a->waiting_count && a->active < ALERT_ACTIVE_MAX; i++) {
         struct waiting *w = a->waiting[i];
@@ -482,11 +485,11 @@ static void watch(struct alerts *a, size_t rule, uint32_t series)
     }
     VEC_GROW(a->tracks, a->count, a->cap);
     k = &a->tracks[a->count++];
-    *k = (struct track){ .series = series, .of = TELE_NONE, .guard = TELE_NONE };
+    *k = (struct track){ .series = series, .of = TELEMETRY_NONE, .guard = TELEMETRY_NONE };
     k->rule = (uint16_t)rule;
     k->value = NAN;
     k->guarded_ns = -1;
-    k->born = r->from_zero && !(a->played && a->mono_ns == 0);
+    k->generation = r->from_zero && !(a->played && a->mono_ns == 0);
     if (r->window_ns && r->how != ALERT_VALUE && r->how != ALERT_ABSENT)
         k->win = xcalloc(1, sizeof(*k->win));
     if (a->waiting_count)
@@ -496,9 +499,9 @@ static void watch(struct alerts *a, size_t rule, uint32_t series)
 /* New series get their tracks; what a track divides by or is guarded by may come later. */
 static void watch_series(struct alerts *a, uint32_t i)
 {
-    const struct tele_series *s = tele_get(a->t, i);
+    const struct telemetry_series *s = telemetry_get(a->t, i);
 
-    a->born[i] = tele_born(a->t, i);
+    a->generation[i] = telemetry_generation(a->t, i);
     for (size_t r = 0; r < a->rule_count; r++)
         if (str_eq(s->metric->id, a->rules[r].metric) &&
             alert_where(a->rules[r].where, s->labels, s->label_count))
@@ -521,8 +524,8 @@ static void drop_tracks(struct alerts *a, uint32_t series)
             track_release(k);
             continue;
         }
-        k->of = k->of == series ? TELE_NONE : k->of;
-        k->guard = k->guard == series ? TELE_NONE : k->guard;
+        k->of = k->of == series ? TELEMETRY_NONE : k->of;
+        k->guard = k->guard == series ? TELEMETRY_NONE : k->guard;
         a->tracks[kept++] = *k;
     }
     a->count = kept;
@@ -531,11 +534,11 @@ static void drop_tracks(struct alerts *a, uint32_t series)
 /* Ids that were given to other series. */
 static void look_at_renewed(struct alerts *a)
 {
-    if (a->renewed == tele_renewed(a->t))
+    if (a->renewed == telemetry_renewed(a->t))
         return;
-    a->renewed = tele_renewed(a->t);
+    a->renewed = telemetry_renewed(a->t);
     for (uint32_t i = 0; i < a->series_seen; i++)
-        if (a->born[i] != tele_born(a->t, i)) {
+        if (a->generation[i] != telemetry_generation(a->t, i)) {
             drop_tracks(a, i);
             watch_series(a, i);
         }
@@ -545,7 +548,7 @@ static void look_at_renewed(struct alerts *a)
 
 static void discover(struct alerts *a)
 {
-    size_t n = tele_count(a->t), from = a->series_seen, tracks;
+    size_t n = telemetry_count(a->t), from = a->series_seen, tracks;
 
     look_at_renewed(a);
     tracks = a->count;
@@ -611,14 +614,14 @@ static void take_tracks(struct alerts *a, struct alerts *old)
 static void watch_old_series(struct alerts *a, size_t rule)
 {
     for (uint32_t i = 0; i < a->series_seen; i++) {
-        const struct tele_series *s = tele_get(a->t, i);
+        const struct telemetry_series *s = telemetry_get(a->t, i);
         size_t before = a->count;
 
         if (str_eq(s->metric->id, a->rules[rule].metric) &&
             alert_where(a->rules[rule].where, s->labels, s->label_count))
             watch(a, rule, i);
         if (a->count > before)
-            a->tracks[before].born = false;
+            a->tracks[before].generation = false;
     }
 }
 
@@ -635,9 +638,9 @@ void alerts_inherit(struct alerts *a, struct alerts *old)
     memcpy(a->batch_mono, old->batch_mono, sizeof(a->batch_mono));
     a->value_cap = old->value_cap;
     a->values = xcalloc(a->value_cap ? a->value_cap : 1, sizeof(*a->values));
-    a->born = xcalloc(a->value_cap ? a->value_cap : 1, sizeof(*a->born));
+    a->generation = xcalloc(a->value_cap ? a->value_cap : 1, sizeof(*a->generation));
     if (a->series_seen)
-        memcpy(a->born, old->born, a->series_seen * sizeof(*a->born));
+        memcpy(a->generation, old->generation, a->series_seen * sizeof(*a->generation));
     take_tracks(a, old);
     forget_over(old);
     a->waiting = old->waiting;
@@ -668,7 +671,7 @@ static double counted(struct alerts *a, struct track *k, const struct alert_rule
     if (!first) {
         gone = (double)(a->mono_ns - k->last_ns) / (double)ALERT_SECOND;
         added = v >= k->last ? v - k->last : v;
-    } else if (k->born) {
+    } else if (k->generation) {
         added = v;
     }
     k->last = v;
@@ -776,7 +779,7 @@ static void ask_whose(struct alerts *a, struct track *k)
 
     free(k->whose);
     k->whose = NULL;
-    if (!a->whose || !a->whose(a->whose_arg, tele_get(a->t, k->series), &who))
+    if (!a->whose || !a->whose(a->whose_arg, telemetry_get(a->t, k->series), &who))
         return;
     k->whose = xmalloc(sizeof(*k->whose));
     *k->whose = who;
@@ -790,7 +793,7 @@ static void fire(struct alerts *a, struct track *k)
     k->unknown_ns = k->unclear_ns = 0;
     k->gone = false;
     free(k->subject);
-    k->subject = subject_copy(tele_get(a->t, k->series));
+    k->subject = subject_copy(telemetry_get(a->t, k->series));
     free(k->cause);
     k->cause = NULL;
     ask_whose(a, k);
@@ -845,8 +848,8 @@ static void step_pending(struct alerts *a, struct track *k, enum verdict v, int6
  * when that is silent, which may hang. */
 static bool is_gone(const struct alerts *a, const struct track *k)
 {
-    unsigned source = tele_get(a->t, k->series)->source;
-    bool reported = source < TELE_SOURCES_MAX && a->batch_mono[source] > k->unknown_since_ns;
+    unsigned source = telemetry_get(a->t, k->series)->source;
+    bool reported = source < TELEMETRY_SOURCES_MAX && a->batch_mono[source] > k->unknown_since_ns;
 
     if (a->rules[k->rule].how == ALERT_ABSENT)
         return reported && k->unknown_ns >= ABSENT_NS;
@@ -985,21 +988,21 @@ static void link_causes(struct alerts *a)
 
 static void copy_values(struct alerts *a)
 {
-    size_t n = tele_count(a->t);
+    size_t n = telemetry_count(a->t);
 
     if (n > a->value_cap) {
         a->value_cap = n;
         a->values = xreallocarray(a->values, n, sizeof(*a->values));
-        a->born = xreallocarray(a->born, n, sizeof(*a->born));
+        a->generation = xreallocarray(a->generation, n, sizeof(*a->generation));
     }
     if (n)
-        (void)tele_copy(a->t, a->values, a->value_cap);
+        (void)telemetry_copy(a->t, a->values, a->value_cap);
 }
 
 static void look_at_sources(struct alerts *a)
 {
-    for (unsigned i = 0; i < TELE_SOURCES_MAX; i++) {
-        int64_t batch = tele_time_ns(a->t, i);
+    for (unsigned i = 0; i < TELEMETRY_SOURCES_MAX; i++) {
+        int64_t batch = telemetry_time_ns(a->t, i);
 
         if (batch == a->batch_ns[i])
             continue;

@@ -118,7 +118,7 @@ enum alert_role {
 const char *alert_role_word(enum alert_role r); /* NULL: none */
 struct alert_link {                             /* one that fires */
     const char *rule;                           /* its name */
-    const struct tele_series *subject;
+    const struct telemetry_series *subject;
     int64_t since_ns;
     /* out */
     int parent; /* which it follows from; -1: from none */
@@ -139,28 +139,29 @@ struct alert_active {
     double value;
     bool gone; /* resolved: nothing is known of its subject any more */
     /* The series, where its id is another's by now; valid in the call of `changed`.  NULL: it is
-     * tele_get(series). */
-    const struct tele_series *subject;
+     * telemetry_get(series). */
+    const struct telemetry_series *subject;
     struct alert_whose whose;
-    char summary[TELE_VALUE_MAX]; /* follows the value while it is pending or fires */
+    char summary[TELEMETRY_VALUE_MAX]; /* follows the value while it is pending or fires */
     /* Its cause and role when it fired: they are labels, which do not change. */
     char cause[ALERT_CAUSE_TEXT_MAX]; /* "": none */
     enum alert_role role;
     /* What it follows from now; rule NULL: from nothing, or it does not fire. */
     const struct alert_rule *root_rule;
     uint32_t root_series;
-    char root_summary[TELE_VALUE_MAX];
+    char root_summary[TELEMETRY_VALUE_MAX];
     char
         follows[ALERT_FOLLOWS_MAX]; /* of a root: "GpuXidFatal, NvlinkDown (4)"; "": nothing does */
 };
 struct alerts;
-struct alerts *alerts_new(const struct alert_rule *rules, size_t count, struct tele *t);
+struct alerts *alerts_new(const struct alert_rule *rules, size_t count, struct telemetry *t);
 /* Before the first turn: the table plays a recording.  Counters of its first second were there
  * before it; without this all that are made under the engine's eyes have come from zero. */
 void alerts_played(struct alerts *a);
 /* Before the first turn: asked on the writer's thread for each that fires. */
 void alerts_ask_whose(struct alerts *a,
-                      bool (*fn)(void *arg, const struct tele_series *s, struct alert_whose *out),
+                      bool (*fn)(void *arg, const struct telemetry_series *s,
+                                 struct alert_whose *out),
                       void *arg);
 /* Before the first turn: rules that are the same go on where `old`, of the same table, was
  * (pending since, firing, windows); others look at all series as if they had always been there.
@@ -195,10 +196,10 @@ struct alerts_stats {
 void alerts_stats(struct alerts *a, struct alerts_stats *out); /* any thread */
 
 /* ---- the same rules for Prometheus */
-/* A rules file: what the agent evaluates, under the names that it exports (expo.h).  Rules of
- * which Prometheus sees nothing are left out, with a comment. */
+/* A rules file: what the agent evaluates, under the names that it exports (prom_export.h).  Rules
+ * of which Prometheus sees nothing are left out, with a comment. */
 struct alert_prom { /* how one rule is written */
-    enum expo_names names;
+    enum prom_export_names names;
     const char *only; /* matchers of the rule's series: group=~"gpu"; NULL: none */
     const char *own;  /* and of its alerts, beside name and severity; NULL: none */
     bool exact;       /* half of a window must have been seen, as the agent has it */
@@ -211,8 +212,8 @@ void alert_prom_summary(const struct alert_rule *r, struct buf *out);
 bool alert_where_split(const char *where, const char **out_name, size_t *out_len,
                        const char **out_values);
 /* A metric's name there, and what a value there is of one in the table; NULL: there is none. */
-const char *alert_prom_name(const char *id, enum expo_names names, double *out_scale);
-void alert_prom_write(const struct alert_rule *rules, size_t count, enum expo_names names,
+const char *alert_prom_name(const char *id, enum prom_export_names names, double *out_scale);
+void alert_prom_write(const struct alert_rule *rules, size_t count, enum prom_export_names names,
                       struct buf *out);
 
 /* ---- delivery: each target has a thread and a bounded queue, retries with backoff; none is lost
@@ -247,15 +248,17 @@ struct alert_sender;
 enum rc alert_sender_new(const struct alert_targets *to, struct alert_sender **out,
                          struct err *err) MUST_USE;
 /* Never blocks.  On the writer's thread, since it reads the series. */
-void alert_sender_add(struct alert_sender *s, const struct tele *t, const struct alert_active *x);
+void alert_sender_add(struct alert_sender *s, const struct telemetry *t,
+                      const struct alert_active *x);
 /* What fires, in its present words: receivers that are told again of it hear them then.  On the
  * writer's thread. */
-void alert_sender_refresh(struct alert_sender *s, const struct tele *t,
+void alert_sender_refresh(struct alert_sender *s, const struct telemetry *t,
                           const struct alert_active *list, size_t count);
 /* Do receivers, or the log, believe that it fires? */
-bool alert_sender_has(struct alert_sender *s, const struct tele *t, const struct alert_active *x);
+bool alert_sender_has(struct alert_sender *s, const struct telemetry *t,
+                      const struct alert_active *x);
 /* As alert_sender_add() of one that fires, for those who do not believe it yet. */
-void alert_sender_catch_up(struct alert_sender *s, const struct tele *t,
+void alert_sender_catch_up(struct alert_sender *s, const struct telemetry *t,
                            const struct alert_active *x);
 /* Grows when somebody was told, or something waits to be. */
 uint64_t alert_sender_changes(struct alert_sender *s);
@@ -278,11 +281,11 @@ enum {
     ALERT_KEEP_TOLD_MAX = 8          /* receivers of one alert */
 };
 /* A line of JSON each.  On the writer's thread. */
-void alert_keep_write(struct alerts *a, struct alert_sender *s, const struct tele *t,
+void alert_keep_write(struct alerts *a, struct alert_sender *s, const struct telemetry *t,
                       struct buf *out);
 /* Before the first turn and the first alert_sender_add(): puts back what such a text says, sends
  * what waits.  Returns the lines that are none; *out_kept counts the others. */
 size_t alert_keep_read(const char *text, size_t len, struct alerts *a, struct alert_sender *s,
-                       const struct tele *t, size_t *out_kept);
+                       const struct telemetry *t, size_t *out_kept);
 
 #endif

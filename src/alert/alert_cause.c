@@ -179,8 +179,8 @@ static int place_in(const char *list, const struct alert_link *x)
 }
 
 /* Have both the same values of these labels, and have they them at all? */
-static bool labels_alike(const char *labels, const struct tele_series *a,
-                         const struct tele_series *b)
+static bool labels_alike(const char *labels, const struct telemetry_series *a,
+                         const struct telemetry_series *b)
 {
     size_t len;
 
@@ -189,14 +189,14 @@ static bool labels_alike(const char *labels, const struct tele_series *a,
         const char *mine;
 
         (void)snprintf(name, sizeof(name), "%.*s", (int)len, w);
-        mine = tele_label_of(a, name);
-        if (!mine || !str_eq(mine, tele_label_of(b, name)))
+        mine = telemetry_label_of(a, name);
+        if (!mine || !str_eq(mine, telemetry_label_of(b, name)))
             return false;
     }
     return true;
 }
 
-static void cause_text(const struct alert_cause *c, const struct tele_series *root,
+static void cause_text(const struct alert_cause *c, const struct telemetry_series *root,
                        char out[ALERT_CAUSE_TEXT_MAX])
 {
     size_t len, used = (size_t)snprintf(out, ALERT_CAUSE_TEXT_MAX, "%s", c->name);
@@ -206,7 +206,7 @@ static void cause_text(const struct alert_cause *c, const struct tele_series *ro
         const char *value;
 
         (void)snprintf(name, sizeof(name), "%.*s", (int)len, w);
-        value = tele_label_of(root, name);
+        value = telemetry_label_of(root, name);
         if (value && used < ALERT_CAUSE_TEXT_MAX)
             used += (size_t)snprintf(out + used, ALERT_CAUSE_TEXT_MAX - used, "%c%s=%s",
                                      strchr(out, ':') ? ',' : ':', name, value);

@@ -20,16 +20,16 @@ bool alert_holds(enum alert_op op, double value, double than);
 /* NaN when the rule has none: the threshold. */
 double alert_clear_of(const struct alert_rule *r);
 /* Is a series with these labels one that `where` means?  NULL means all. */
-bool alert_where(const char *where, const struct tele_label *labels, size_t count);
-const char *tele_label_of(const struct tele_series *s, const char *name); /* NULL: none */
+bool alert_where(const char *where, const struct telemetry_label *labels, size_t count);
+const char *telemetry_label_of(const struct telemetry_series *s, const char *name); /* NULL: none */
 
 /* ---- alert_text.c */
 /* A value in the rule's unit, for people: "87 °C", "43 %", "12.0 GiB". */
 void alert_value_text(const char *unit, double v, struct buf *out);
 /* The XID or SXid that a series is about; false: none. */
-bool alert_code_of(const struct tele_series *s, int *out);
-void alert_summary(const struct alert_rule *r, const struct tele_series *s, double value,
-                   char out[TELE_VALUE_MAX]);
+bool alert_code_of(const struct telemetry_series *s, int *out);
+void alert_summary(const struct alert_rule *r, const struct telemetry_series *s, double value,
+                   char out[TELEMETRY_VALUE_MAX]);
 
 /* ---- alert_window.c: sums over a sliding window in fixed memory.  The window is cut into slots,
  * so that it is up to a slot longer than asked for. */
@@ -52,7 +52,7 @@ struct alert_note {
     int64_t starts_ns, ends_ns; /* wall clock; ends 0: it fires */
     double value;               /* NaN: unknown */
 };
-struct alert_note *alert_note_new(const struct tele *t, const struct alert_active *x,
+struct alert_note *alert_note_new(const struct telemetry *t, const struct alert_active *x,
                                   const char *hostname, const char *generator);
 struct alert_note *alert_note_copy(const struct alert_note *n);
 void alert_note_free(struct alert_note *n); /* NULL is fine */
@@ -70,10 +70,10 @@ void alert_time_text(int64_t ns, char out[40]); /* RFC 3339, UTC, milliseconds *
  * address: another address was told nothing. */
 enum { ALERT_RECEIVER_MAX = 40 }; /* bytes of "webhook:0f0e0d0c0b0a0908" and its NUL */
 /* Texts of an array: who believes that it fires. */
-void alert_sender_told(struct alert_sender *s, const struct tele *t, const struct alert_active *x,
-                       struct json_out *w);
+void alert_sender_told(struct alert_sender *s, const struct telemetry *t,
+                       const struct alert_active *x, struct json_out *w);
 /* Those believe it already; nothing is sent. */
-void alert_sender_believe(struct alert_sender *s, const struct tele *t,
+void alert_sender_believe(struct alert_sender *s, const struct telemetry *t,
                           const struct alert_active *x, const char *const *told, size_t count);
 void alert_sender_each_waiting(struct alert_sender *s,
                                void (*fn)(void *arg, const char *to, const struct alert_note *n),

@@ -21,7 +21,7 @@
 /* ---- writing */
 struct writer {
     struct alert_sender *s;
-    const struct tele *t;
+    const struct telemetry *t;
     struct buf *out, line;
 };
 
@@ -127,7 +127,7 @@ static void write_note(void *arg, const char *to, const struct alert_note *n)
     line_end(k, &w);
 }
 
-void alert_keep_write(struct alerts *a, struct alert_sender *s, const struct tele *t,
+void alert_keep_write(struct alerts *a, struct alert_sender *s, const struct telemetry *t,
                       struct buf *out)
 {
     struct writer k = { .s = s, .t = t, .out = out };
@@ -142,7 +142,7 @@ void alert_keep_write(struct alerts *a, struct alert_sender *s, const struct tel
 struct reader {
     struct alerts *a;
     struct alert_sender *s;
-    const struct tele *t;
+    const struct telemetry *t;
     size_t notes;
 };
 
@@ -198,18 +198,18 @@ static bool are_texts(const struct json *d)
 }
 
 /* Labels as a table of telemetry has them. */
-static bool read_labels(const struct json *d, struct tele_label labels[TELE_LABELS_MAX],
+static bool read_labels(const struct json *d, struct telemetry_label labels[TELEMETRY_LABELS_MAX],
                         size_t *out_count)
 {
     const struct json *obj = json_get(d, "labels");
 
-    if (!are_texts(obj) || obj->count > TELE_LABELS_MAX)
+    if (!are_texts(obj) || obj->count > TELEMETRY_LABELS_MAX)
         return false;
     *out_count = 0;
     for (const struct json *m = obj->first; m; m = m->next) {
-        if (strlen(m->key) >= TELE_NAME_MAX || m->len >= TELE_VALUE_MAX)
+        if (strlen(m->key) >= TELEMETRY_NAME_MAX || m->len >= TELEMETRY_VALUE_MAX)
             return false;
-        labels[(*out_count)++] = (struct tele_label){ m->key, m->text };
+        labels[(*out_count)++] = (struct telemetry_label){ m->key, m->text };
     }
     return true;
 }
@@ -246,11 +246,11 @@ static bool read_told(const struct json *d, const char *told[ALERT_KEEP_TOLD_MAX
 
 static bool read_alert(struct reader *k, const struct json *d)
 {
-    char name[ALERT_NAME_MAX], metric[TELE_NAME_MAX];
+    char name[ALERT_NAME_MAX], metric[TELEMETRY_NAME_MAX];
     struct alert_rule rule = { .name = name, .metric = metric, .summary = "" };
-    struct tele_label labels[TELE_LABELS_MAX];
-    struct tele_series subject = { .labels = labels, .source = TELE_SOURCES_MAX };
-    struct alert_active x = { .rule = &rule, .state = ALERT_FIRING, .series = TELE_NONE };
+    struct telemetry_label labels[TELEMETRY_LABELS_MAX];
+    struct telemetry_series subject = { .labels = labels, .source = TELEMETRY_SOURCES_MAX };
+    struct alert_active x = { .rule = &rule, .state = ALERT_FIRING, .series = TELEMETRY_NONE };
     const char *told[ALERT_KEEP_TOLD_MAX];
     size_t told_count;
 
@@ -262,7 +262,7 @@ static bool read_alert(struct reader *k, const struct json *d)
         !read_text(d, "cause", x.cause, sizeof(x.cause)) || !read_role(d, &x.role) ||
         !read_whose(d, &x.whose) || !read_told(d, told, &told_count))
         return false;
-    subject.metric = tele_metric(metric);
+    subject.metric = telemetry_metric(metric);
     x.subject = &subject;
     x.value = json_num(json_get(d, "value"), NAN);
     if (!alerts_restore(k->a, &x))
@@ -321,7 +321,7 @@ static bool read_line(struct reader *k, const char *text, size_t len)
 }
 
 size_t alert_keep_read(const char *text, size_t len, struct alerts *a, struct alert_sender *s,
-                       const struct tele *t, size_t *out_kept)
+                       const struct telemetry *t, size_t *out_kept)
 {
     struct reader k = { .a = a, .s = s, .t = t };
     size_t bad = 0;

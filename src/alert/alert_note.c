@@ -26,10 +26,10 @@ void alert_time_text(int64_t ns, char out[40])
 }
 
 /* Series labels come behind ours and never replace them; Alertmanager takes no empty values. */
-static char *labels_json(const struct tele_series *s, const struct alert_active *x,
+static char *labels_json(const struct telemetry_series *s, const struct alert_active *x,
                          const char *hostname)
 {
-    const struct tele_label own[] = {
+    const struct telemetry_label own[] = {
         { "alertname", x->rule->name },
         { "severity", alert_severity_word(x->rule->severity) },
         { "hostname", hostname },
@@ -45,7 +45,7 @@ static char *labels_json(const struct tele_series *s, const struct alert_active 
         if (own[i].value && own[i].value[0])
             json_kv_str(&w, own[i].name, own[i].value);
     for (size_t i = 0; i < s->label_count; i++) {
-        const struct tele_label *l = &s->labels[i];
+        const struct telemetry_label *l = &s->labels[i];
 
         bool ours = false;
 
@@ -59,7 +59,7 @@ static char *labels_json(const struct tele_series *s, const struct alert_active 
 }
 
 /* Name, cause and action of an XID or SXid. */
-static void add_code(struct json_out *w, const struct tele_series *s)
+static void add_code(struct json_out *w, const struct telemetry_series *s)
 {
     struct xid_info i;
     int code;
@@ -85,11 +85,11 @@ static void add_own_runbook(struct json_out *w, const char *generator, const cha
 
 static void add_whose(struct json_out *w, const struct alert_whose *who)
 {
-    const struct tele_label rows[] = { { "job", who->job },
-                                       { "user", who->user },
-                                       { "pod", who->pod },
-                                       { "namespace", who->space },
-                                       { "command", who->command } };
+    const struct telemetry_label rows[] = { { "job", who->job },
+                                            { "user", who->user },
+                                            { "pod", who->pod },
+                                            { "namespace", who->space },
+                                            { "command", who->command } };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         if (rows[i].value[0])
@@ -106,7 +106,7 @@ static void add_root(struct json_out *w, const struct alert_active *x)
     buf_release(&b);
 }
 
-static char *annotations_json(const struct alert_active *x, const struct tele_series *s,
+static char *annotations_json(const struct alert_active *x, const struct telemetry_series *s,
                               const char *generator)
 {
     const struct alert_rule *r = x->rule;
@@ -134,10 +134,10 @@ static char *annotations_json(const struct alert_active *x, const struct tele_se
     return buf_take(&b);
 }
 
-struct alert_note *alert_note_new(const struct tele *t, const struct alert_active *x,
+struct alert_note *alert_note_new(const struct telemetry *t, const struct alert_active *x,
                                   const char *hostname, const char *generator)
 {
-    const struct tele_series *subject = x->subject ? x->subject : tele_get(t, x->series);
+    const struct telemetry_series *subject = x->subject ? x->subject : telemetry_get(t, x->series);
     struct alert_note *n = xcalloc(1, sizeof(*n));
 
     n->labels = labels_json(subject, x, hostname);

@@ -39,9 +39,9 @@ static const struct derived *derived_of(const char *id)
     return NULL;
 }
 
-static const char *name_of(const struct tele_metric *m, enum expo_names names)
+static const char *name_of(const struct telemetry_metric *m, enum prom_export_names names)
 {
-    if (names == EXPO_NEW && m->dcgm46)
+    if (names == PROM_EXPORT_NEW && m->dcgm46)
         return m->dcgm46;
     return m->dcgm ? m->dcgm : m->prom;
 }
@@ -52,9 +52,9 @@ static bool is_prom_name(const char *s)
                      strlen(s);
 }
 
-const char *alert_prom_name(const char *id, enum expo_names names, double *out_scale)
+const char *alert_prom_name(const char *id, enum prom_export_names names, double *out_scale)
 {
-    const struct tele_metric *m = tele_metric(id);
+    const struct telemetry_metric *m = telemetry_metric(id);
 
     *out_scale = m && m->scale != 0 ? m->scale : 1;
     return m ? name_of(m, names) : is_prom_name(id) ? id : NULL;
@@ -212,7 +212,8 @@ static bool list_has(const char *list, const char *word, size_t len)
 /* "on (instance, gpu)": the labels of `id` that are `also`'s too (NULL: all). */
 static void matching(const char *id, const char *also, struct buf *out)
 {
-    const struct tele_metric *m = tele_metric(id), *o = also ? tele_metric(also) : NULL;
+    const struct telemetry_metric *m = telemetry_metric(id),
+                                  *o = also ? telemetry_metric(also) : NULL;
 
     if (!m && !also) { /* of an application: what else it is labelled with is not known */
         buf_adds(out, " and ignoring (alertname, alertstate, severity, metric) ");
@@ -233,7 +234,7 @@ static void matching(const char *id, const char *also, struct buf *out)
  * version does, and the thing is there all the same.  A GPU is its UUID. */
 static void identity(const char *id, struct buf *out)
 {
-    const struct tele_metric *m = tele_metric(id);
+    const struct telemetry_metric *m = telemetry_metric(id);
     static const char words[] = "gpu,pci_bus_id,device,modelName,DCGM_FI_DRIVER_VERSION";
     bool gpu = m && list_has(m->labels, "UUID", 4);
 
@@ -424,7 +425,7 @@ static void write_rule(const struct form *f, struct buf *out)
     buf_release(&b);
 }
 
-void alert_prom_write(const struct alert_rule *rules, size_t count, enum expo_names names,
+void alert_prom_write(const struct alert_rule *rules, size_t count, enum prom_export_names names,
                       struct buf *out)
 {
     buf_adds(out, "# The alerts of stoker's node agent for Prometheus 2.42 or later.\n"

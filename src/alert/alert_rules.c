@@ -94,7 +94,7 @@ static bool one_of(const char *values, const char *v)
     }
 }
 
-bool alert_where(const char *where, const struct tele_label *labels, size_t count)
+bool alert_where(const char *where, const struct telemetry_label *labels, size_t count)
 {
     const char *name, *values;
     size_t len;

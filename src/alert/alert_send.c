@@ -168,7 +168,8 @@ static void log_note(const struct alert_active *x)
         log_warn("alert %s (%s): %s", x->rule->name, severity, x->summary);
 }
 
-void alert_sender_add(struct alert_sender *s, const struct tele *t, const struct alert_active *x)
+void alert_sender_add(struct alert_sender *s, const struct telemetry *t,
+                      const struct alert_active *x)
 {
     struct alert_note *n;
 
@@ -196,7 +197,8 @@ static bool believes(const struct alert_note *firing, const struct alert_note *n
     return firing != NULL;
 }
 
-bool alert_sender_has(struct alert_sender *s, const struct tele *t, const struct alert_active *x)
+bool alert_sender_has(struct alert_sender *s, const struct telemetry *t,
+                      const struct alert_active *x)
 {
     struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
     bool has;
@@ -208,7 +210,7 @@ bool alert_sender_has(struct alert_sender *s, const struct tele *t, const struct
     return has;
 }
 
-void alert_sender_catch_up(struct alert_sender *s, const struct tele *t,
+void alert_sender_catch_up(struct alert_sender *s, const struct telemetry *t,
                            const struct alert_active *x)
 {
     struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
@@ -234,7 +236,7 @@ uint64_t alert_sender_changes(struct alert_sender *s)
     return n;
 }
 
-void alert_sender_refresh(struct alert_sender *s, const struct tele *t,
+void alert_sender_refresh(struct alert_sender *s, const struct telemetry *t,
                           const struct alert_active *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -254,8 +256,8 @@ void alert_sender_refresh(struct alert_sender *s, const struct tele *t,
 /* ---- over a restart */
 static const char log_key[] = "log";
 
-void alert_sender_told(struct alert_sender *s, const struct tele *t, const struct alert_active *x,
-                       struct json_out *w)
+void alert_sender_told(struct alert_sender *s, const struct telemetry *t,
+                       const struct alert_active *x, struct json_out *w)
 {
     struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
 
@@ -269,7 +271,7 @@ void alert_sender_told(struct alert_sender *s, const struct tele *t, const struc
     alert_note_free(n);
 }
 
-void alert_sender_believe(struct alert_sender *s, const struct tele *t,
+void alert_sender_believe(struct alert_sender *s, const struct telemetry *t,
                           const struct alert_active *x, const char *const *told, size_t count)
 {
     struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);

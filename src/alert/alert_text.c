@@ -59,7 +59,7 @@ void alert_value_text(const char *unit, double v, struct buf *out)
     number(v, out);
 }
 
-const char *tele_label_of(const struct tele_series *s, const char *name)
+const char *telemetry_label_of(const struct telemetry_series *s, const char *name)
 {
     for (size_t i = 0; i < s->label_count; i++)
         if (str_eq(s->labels[i].name, name))
@@ -68,11 +68,11 @@ const char *tele_label_of(const struct tele_series *s, const char *name)
 }
 
 /* {name} begins at `p`: its value, and where the text goes on; NULL: it is no name. */
-static const char *braces(const char *p, const struct alert_rule *r, const struct tele_series *s,
-                          double value, struct buf *out)
+static const char *braces(const char *p, const struct alert_rule *r,
+                          const struct telemetry_series *s, double value, struct buf *out)
 {
     size_t len = strcspn(p + 1, "{}");
-    char name[TELE_NAME_MAX];
+    char name[TELEMETRY_NAME_MAX];
     const char *label;
 
     if (p[1 + len] != '}' || !len || len >= sizeof(name))
@@ -84,8 +84,8 @@ static const char *braces(const char *p, const struct alert_rule *r, const struc
     else if (strchr(name, '|')) /* {time|times}: of one, of others */
         buf_add(out, value == 1 ? name : strchr(name, '|') + 1,
                 value == 1 ? strcspn(name, "|") : strlen(strchr(name, '|') + 1));
-    else if ((label = tele_label_of(s, name)) ||
-             (str_eq(name, "gpu") && (label = tele_label_of(s, "pci_bus_id"))))
+    else if ((label = telemetry_label_of(s, name)) ||
+             (str_eq(name, "gpu") && (label = telemetry_label_of(s, "pci_bus_id"))))
         buf_adds(out, label); /* a GPU that the driver does not know has an address */
     else
         buf_addc(out, '?');
@@ -101,26 +101,26 @@ static void copy_text(char *out, size_t cap, const char *text)
         out[--n] = '\0';
 }
 
-bool alert_code_of(const struct tele_series *s, int *out)
+bool alert_code_of(const struct telemetry_series *s, int *out)
 {
-    const char *text = tele_label_of(s, "xid");
+    const char *text = telemetry_label_of(s, "xid");
     int64_t code;
 
-    text = text ? text : tele_label_of(s, "sxid");
+    text = text ? text : telemetry_label_of(s, "sxid");
     if (!text || !str_to_i64(text, 10, &code) || code < 0 || code > INT32_MAX)
         return false;
     *out = (int)code;
     return true;
 }
 
-void alert_summary(const struct alert_rule *r, const struct tele_series *s, double value,
-                   char out[TELE_VALUE_MAX])
+void alert_summary(const struct alert_rule *r, const struct telemetry_series *s, double value,
+                   char out[TELEMETRY_VALUE_MAX])
 {
-    char words[TELE_VALUE_MAX];
+    char words[TELEMETRY_VALUE_MAX];
     struct buf b;
     int code;
 
-    buf_init(&b, 16 * TELE_VALUE_MAX);
+    buf_init(&b, 16 * TELEMETRY_VALUE_MAX);
     for (const char *p = r->summary; *p;) {
         const char *next = *p == '{' ? braces(p, r, s, value, &b) : NULL;
 
@@ -133,6 +133,6 @@ void alert_summary(const struct alert_rule *r, const struct tele_series *s, doub
         xid_words(code, words, sizeof(words));
         buf_addf(&b, ": %s", words);
     }
-    copy_text(out, TELE_VALUE_MAX, buf_str(&b));
+    copy_text(out, TELEMETRY_VALUE_MAX, buf_str(&b));
     buf_release(&b);
 }

@@ -2,10 +2,10 @@
 /* limits: the verdict over facts.
  *
  * A sign is half as strong as its weight at its threshold and has its whole weight at `full`; a
- * class is as strong as its strongest sign, and a little stronger for further ones.  The strongest
- * class whose needs hold is the limit; of two as strong, the first of enum limits_class.  The node
- * is limited by what limits most of its GPUs that work, but by throttling as soon as one GPU is
- * throttled: in a job that goes in step all wait for it. */
+ * class is as strong as its strongest sign, and a little stronger for further ones.  The
+ * strongest class whose needs hold is the limit; of two as strong, the first of enum
+ * bottleneck_class.  The node is limited by what limits most of its GPUs that work, but by
+ * throttling as soon as one GPU is throttled: in a job that goes in step all wait for it. */
 #include "bottleneck/bottleneck_int.h"
 
 #include <math.h>
@@ -20,35 +20,35 @@ static const double short_cost = 0.3;   /* of a window shorter than short_second
 static const double short_seconds = 3;
 static const double idle_sure = 0.95, none_sure = 0.4;
 
-static bool holds(const struct limits_row *r, double v)
+static bool holds(const struct bottleneck_row *r, double v)
 {
     return r->above ? v > r->threshold : v < r->threshold;
 }
 
-static bool too_little(const struct limits_facts *f)
+static bool too_little(const struct bottleneck_facts *f)
 {
-    return f->no_gpu ? isnan(f->at[LIMITS_F_CPU])
-                     : isnan(f->at[LIMITS_F_UTIL]) && isnan(f->at[LIMITS_F_SM]);
+    return f->no_gpu ? isnan(f->at[BOTTLENECK_F_CPU])
+                     : isnan(f->at[BOTTLENECK_F_UTIL]) && isnan(f->at[BOTTLENECK_F_SM]);
 }
 
 /* Known and against it: the class is out.  That a GPU waits must be known before its host or the
  * loading of data is blamed for it. */
-static bool refuted(const struct limits_facts *f, enum limits_class c)
+static bool refuted(const struct bottleneck_facts *f, enum bottleneck_class c)
 {
     size_t n;
-    const struct limits_row *r = limits_rows(&n);
+    const struct bottleneck_row *r = bottleneck_rows(&n);
 
-    if (too_little(f) && (c == LIMITS_DATA || c == LIMITS_HOST))
+    if (too_little(f) && (c == BOTTLENECK_DATA || c == BOTTLENECK_HOST))
         return true;
     for (size_t i = 0; i < n; i++)
         if (r[i].limit == c &&
-            (r[i].role == LIMITS_NEED || (r[i].role == LIMITS_ALONE && f->no_gpu)) &&
+            (r[i].role == BOTTLENECK_NEED || (r[i].role == BOTTLENECK_ALONE && f->no_gpu)) &&
             !isnan(f->at[r[i].fact]) && !holds(&r[i], f->at[r[i].fact]))
             return true;
     return false;
 }
 
-static double sign_strength(const struct limits_row *r, double v)
+static double sign_strength(const struct bottleneck_row *r, double v)
 {
     double over;
 
@@ -59,15 +59,15 @@ static double sign_strength(const struct limits_row *r, double v)
 }
 
 /* 0: no sign of it; *out_best is the strongest sign. */
-static double class_strength(const struct limits_facts *f, enum limits_class c,
-                             const struct limits_row **out_best)
+static double class_strength(const struct bottleneck_facts *f, enum bottleneck_class c,
+                             const struct bottleneck_row **out_best)
 {
     size_t n;
-    const struct limits_row *r = limits_rows(&n);
+    const struct bottleneck_row *r = bottleneck_rows(&n);
     double best = 0, sum = 0;
 
     for (size_t i = 0; i < n; i++) {
-        double s = r[i].limit == c && r[i].role == LIMITS_SIGN
+        double s = r[i].limit == c && r[i].role == BOTTLENECK_SIGN
                        ? sign_strength(&r[i], f->at[r[i].fact])
                        : 0;
         sum += s;
@@ -82,11 +82,11 @@ static double class_strength(const struct limits_facts *f, enum limits_class c,
 
 /* ---- evidence */
 
-static void add_evidence(struct limits_verdict *v, const struct limits_facts *f,
-                         const struct limits_row *r)
+static void add_evidence(struct bottleneck_verdict *v, const struct bottleneck_facts *f,
+                         const struct bottleneck_row *r)
 {
-    if (v->evidence_count < LIMITS_EVIDENCE_MAX)
-        v->evidence[v->evidence_count++] = (struct limits_evidence){
+    if (v->evidence_count < BOTTLENECK_EVIDENCE_MAX)
+        v->evidence[v->evidence_count++] = (struct bottleneck_evidence){
             .fact = r->fact,
             .value = f->at[r->fact],
             .threshold = r->threshold,
@@ -95,36 +95,37 @@ static void add_evidence(struct limits_verdict *v, const struct limits_facts *f,
         };
 }
 
-static void gather_evidence(struct limits_verdict *v, const struct limits_facts *f,
-                            const struct limits_row *best)
+static void gather_evidence(struct bottleneck_verdict *v, const struct bottleneck_facts *f,
+                            const struct bottleneck_row *best)
 {
-    static const enum limits_role order[] = { LIMITS_SIGN, LIMITS_NOTE, LIMITS_NEED, LIMITS_ALONE };
+    static const enum bottleneck_role order[] = { BOTTLENECK_SIGN, BOTTLENECK_NOTE, BOTTLENECK_NEED,
+                                                  BOTTLENECK_ALONE };
     size_t n;
-    const struct limits_row *r = limits_rows(&n);
+    const struct bottleneck_row *r = bottleneck_rows(&n);
 
     if (best)
         add_evidence(v, f, best);
     for (size_t k = 0; k < ARRAY_SIZE(order); k++)
         for (size_t i = 0; i < n; i++)
             if (r[i].limit == v->limit && r[i].role == order[k] && &r[i] != best &&
-                r[i].fact != LIMITS_F_WORK && !isnan(f->at[r[i].fact]) &&
-                holds(&r[i], f->at[r[i].fact]) && (order[k] != LIMITS_ALONE || f->no_gpu))
+                r[i].fact != BOTTLENECK_F_WORK && !isnan(f->at[r[i].fact]) &&
+                holds(&r[i], f->at[r[i].fact]) && (order[k] != BOTTLENECK_ALONE || f->no_gpu))
                 add_evidence(v, f, &r[i]);
 }
 
 /* Share of the table's weight that nothing is known of. */
-static double missing_share(const struct limits_facts *f, struct limits_verdict *v)
+static double missing_share(const struct bottleneck_facts *f, struct bottleneck_verdict *v)
 {
     double all = 0, missing = 0;
     size_t n;
-    const struct limits_row *r = limits_rows(&n);
+    const struct bottleneck_row *r = bottleneck_rows(&n);
 
     for (size_t i = 0; i < n; i++) {
-        if (r[i].role == LIMITS_NOTE || f->absent[r[i].fact] || r[i].role == LIMITS_ALONE)
+        if (r[i].role == BOTTLENECK_NOTE || f->absent[r[i].fact] || r[i].role == BOTTLENECK_ALONE)
             continue;
         if (isnan(f->at[r[i].fact]))
             v->missing[r[i].fact] = true;
-        if (r[i].role != LIMITS_SIGN)
+        if (r[i].role != BOTTLENECK_SIGN)
             continue;
         all += r[i].weight;
         missing += isnan(f->at[r[i].fact]) ? r[i].weight : 0;
@@ -133,42 +134,45 @@ static double missing_share(const struct limits_facts *f, struct limits_verdict 
 }
 
 /* Without a sign of anything. */
-static void judge_quiet(const struct limits_facts *f, struct limits_verdict *v)
+static void judge_quiet(const struct bottleneck_facts *f, struct bottleneck_verdict *v)
 {
-    v->limit = too_little(f)              ? LIMITS_UNKNOWN
-               : !refuted(f, LIMITS_IDLE) ? LIMITS_IDLE
-                                          : LIMITS_NONE;
-    v->confidence = v->limit == LIMITS_IDLE ? idle_sure : v->limit == LIMITS_NONE ? none_sure : 0;
-    v->advice = limits_advice(v->limit);
+    v->limit = too_little(f)                  ? BOTTLENECK_UNKNOWN
+               : !refuted(f, BOTTLENECK_IDLE) ? BOTTLENECK_IDLE
+                                              : BOTTLENECK_NONE;
+    v->confidence = v->limit == BOTTLENECK_IDLE   ? idle_sure
+                    : v->limit == BOTTLENECK_NONE ? none_sure
+                                                  : 0;
+    v->advice = bottleneck_advice(v->limit);
 }
 
-void limits_judge(const struct limits_facts *f, struct limits_verdict *out)
+void bottleneck_judge(const struct bottleneck_facts *f, struct bottleneck_verdict *out)
 {
-    struct limits_verdict v = { 0 };
-    const struct limits_row *best = NULL;
+    struct bottleneck_verdict v = { 0 };
+    const struct bottleneck_row *best = NULL;
     double second = 0, missing = missing_share(f, &v);
 
-    for (int c = LIMITS_THROTTLE; c < LIMITS_CLASSES; c++) {
-        const struct limits_row *sign = NULL;
-        double s =
-            refuted(f, (enum limits_class)c) ? 0 : class_strength(f, (enum limits_class)c, &sign);
+    for (int c = BOTTLENECK_THROTTLE; c < BOTTLENECK_CLASSES; c++) {
+        const struct bottleneck_row *sign = NULL;
+        double s = refuted(f, (enum bottleneck_class)c)
+                       ? 0
+                       : class_strength(f, (enum bottleneck_class)c, &sign);
         if (s > v.strength) {
             second = v.strength;
             v.also = v.limit;
             v.strength = s;
-            v.limit = (enum limits_class)c;
+            v.limit = (enum bottleneck_class)c;
             best = sign;
         } else if (s > second) {
             second = s;
-            v.also = (enum limits_class)c;
+            v.also = (enum bottleneck_class)c;
         }
     }
     v.confidence = v.strength;
     v.advice = best ? best->advice : "";
-    if (v.also != LIMITS_UNKNOWN && v.strength - second < near)
+    if (v.also != BOTTLENECK_UNKNOWN && v.strength - second < near)
         v.confidence *= 1 - near_cost * (1 - (v.strength - second) / near);
     else
-        v.also = LIMITS_UNKNOWN;
+        v.also = BOTTLENECK_UNKNOWN;
     if (!best)
         judge_quiet(f, &v);
     v.confidence *= 1 - missing_cost * missing;
@@ -180,36 +184,36 @@ void limits_judge(const struct limits_facts *f, struct limits_verdict *out)
 
 /* ---- the node */
 
-static bool works(const struct limits_verdict *v)
+static bool works(const struct bottleneck_verdict *v)
 {
-    return v->limit != LIMITS_IDLE && v->limit != LIMITS_UNKNOWN;
+    return v->limit != BOTTLENECK_IDLE && v->limit != BOTTLENECK_UNKNOWN;
 }
 
 /* The class that counts for most: how sure its verdicts are, added up. */
-static enum limits_class common_class(const struct limits_report *r)
+static enum bottleneck_class common_class(const struct bottleneck_report *r)
 {
-    double sums[LIMITS_CLASSES] = { 0 };
-    size_t best = LIMITS_IDLE;
+    double sums[BOTTLENECK_CLASSES] = { 0 };
+    size_t best = BOTTLENECK_IDLE;
     bool any = false;
 
     for (size_t i = 0; i < r->gpu_count; i++)
         any = any || works(&r->gpus[i].verdict);
     for (size_t i = 0; i < r->gpu_count; i++) {
-        const struct limits_verdict *v = &r->gpus[i].verdict;
-        if (v->limit == LIMITS_THROTTLE)
-            return LIMITS_THROTTLE;
+        const struct bottleneck_verdict *v = &r->gpus[i].verdict;
+        if (v->limit == BOTTLENECK_THROTTLE)
+            return BOTTLENECK_THROTTLE;
         if (works(v) || !any)
             sums[v->limit] += v->confidence + 1e-6;
     }
-    for (size_t c = 0; c < LIMITS_CLASSES; c++)
+    for (size_t c = 0; c < BOTTLENECK_CLASSES; c++)
         if (sums[c] > sums[best])
             best = c;
-    return (enum limits_class)best;
+    return (enum bottleneck_class)best;
 }
 
-void limits_report_node(struct limits_report *r)
+void bottleneck_report_node(struct bottleneck_report *r)
 {
-    enum limits_class c = common_class(r);
+    enum bottleneck_class c = common_class(r);
 
     r->node_gpu = -1;
     r->agree = 0;
@@ -224,21 +228,21 @@ void limits_report_node(struct limits_report *r)
     }
 }
 
-void limits_report(const struct window *w, struct limits_report *out)
+void bottleneck_report(const struct window *w, struct bottleneck_report *out)
 {
-    int gpus[LIMITS_GPUS_MAX];
-    struct limits_facts f;
+    int gpus[BOTTLENECK_GPUS_MAX];
+    struct bottleneck_facts f;
 
-    *out = (struct limits_report){ .from_ns = window_from_ns(w), .to_ns = window_to_ns(w) };
-    out->gpu_count = limits_gpus(w, gpus, LIMITS_GPUS_MAX);
+    *out = (struct bottleneck_report){ .from_ns = window_from_ns(w), .to_ns = window_to_ns(w) };
+    out->gpu_count = bottleneck_gpus(w, gpus, BOTTLENECK_GPUS_MAX);
     for (size_t i = 0; i < out->gpu_count; i++) {
         out->gpus[i].gpu = gpus[i];
-        limits_facts_of(w, gpus[i], &f);
-        limits_judge(&f, &out->gpus[i].verdict);
+        bottleneck_facts_of(w, gpus[i], &f);
+        bottleneck_judge(&f, &out->gpus[i].verdict);
     }
-    limits_report_node(out);
+    bottleneck_report_node(out);
     if (out->node_gpu >= 0)
         return;
-    limits_facts_of(w, -1, &f);
-    limits_judge(&f, &out->node);
+    bottleneck_facts_of(w, -1, &f);
+    bottleneck_judge(&f, &out->node);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* limits_facts: from a window's slots to shares of what is possible.
+/* bottleneck_facts: from a window's slots to shares of what is possible.
  *
  * Where two sources tell the same, the better one is asked first; where several parts do the same
  * work (ports, disks, cores) the busiest counts. */
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-const char *const limits_metrics[] = {
+const char *const bottleneck_metrics[] = {
     "gpu.util",
     "gpu.mem.util",
     "gpu.prof.sm",
@@ -209,27 +209,27 @@ static double work(const struct window *w, int gpu)
     return processes > 0 || util * 10 > WORK_UTIL_PERMILLE ? 1 : 0;
 }
 
-static void gpu_facts(const struct window *w, int gpu, struct limits_facts *f)
+static void gpu_facts(const struct window *w, int gpu, struct bottleneck_facts *f)
 {
     double *at = f->at;
 
-    at[LIMITS_F_UTIL] = mean_of(w, "gpu.util", gpu) / 100;
-    at[LIMITS_F_SM] = mean_of(w, "gpu.prof.sm", gpu);
-    at[LIMITS_F_TENSOR] = mean_of(w, "gpu.prof.tensor", gpu);
-    at[LIMITS_F_PIPES] =
+    at[BOTTLENECK_F_UTIL] = mean_of(w, "gpu.util", gpu) / 100;
+    at[BOTTLENECK_F_SM] = mean_of(w, "gpu.prof.sm", gpu);
+    at[BOTTLENECK_F_TENSOR] = mean_of(w, "gpu.prof.tensor", gpu);
+    at[BOTTLENECK_F_PIPES] =
         larger(mean_of(w, "gpu.prof.fp64", gpu),
                larger(mean_of(w, "gpu.prof.fp32", gpu), mean_of(w, "gpu.prof.fp16", gpu)));
-    at[LIMITS_F_TINY] = tiny(w, gpu);
-    at[LIMITS_F_DRAM] = mean_of(w, "gpu.prof.dram", gpu);
-    at[LIMITS_F_MEM_UTIL] = mean_of(w, "gpu.mem.util", gpu) / 100;
-    at[LIMITS_F_PCIE] = pcie(w, gpu);
-    at[LIMITS_F_NVLINK] = nvlink(w, gpu, &f->absent[LIMITS_F_NVLINK]);
-    at[LIMITS_F_THERMAL] = thermal(w, gpu);
-    at[LIMITS_F_BRAKE] =
+    at[BOTTLENECK_F_TINY] = tiny(w, gpu);
+    at[BOTTLENECK_F_DRAM] = mean_of(w, "gpu.prof.dram", gpu);
+    at[BOTTLENECK_F_MEM_UTIL] = mean_of(w, "gpu.mem.util", gpu) / 100;
+    at[BOTTLENECK_F_PCIE] = pcie(w, gpu);
+    at[BOTTLENECK_F_NVLINK] = nvlink(w, gpu, &f->absent[BOTTLENECK_F_NVLINK]);
+    at[BOTTLENECK_F_THERMAL] = thermal(w, gpu);
+    at[BOTTLENECK_F_BRAKE] =
         larger(bit_share(w, gpu, REASON_BRAKE), held_share(w, "gpu.throttle.hw_brake", gpu));
-    at[LIMITS_F_POWER_CAP] = power_cap(w, gpu);
-    at[LIMITS_F_CLOCK_LOST] = clock_lost(w, gpu);
-    at[LIMITS_F_WORK] = work(w, gpu);
+    at[BOTTLENECK_F_POWER_CAP] = power_cap(w, gpu);
+    at[BOTTLENECK_F_CLOCK_LOST] = clock_lost(w, gpu);
+    at[BOTTLENECK_F_WORK] = work(w, gpu);
 }
 
 /* ---- of the host */
@@ -372,45 +372,45 @@ static double pressure(const struct window *w, const char *metric)
     return share > 1 ? 1 : share;
 }
 
-static void host_facts(const struct window *w, struct limits_facts *f)
+static void host_facts(const struct window *w, struct bottleneck_facts *f)
 {
     double *at = f->at;
 
-    at[LIMITS_F_CPU] = mean_of(w, "host.cpu.util", -1) / 100;
-    at[LIMITS_F_CORE] = busiest_core(w);
-    at[LIMITS_F_IOWAIT] = iowait(w);
-    at[LIMITS_F_PRESSURE_CPU] = pressure(w, "host.pressure.cpu.waiting");
-    at[LIMITS_F_PRESSURE_IO] = pressure(w, "host.pressure.io.waiting");
-    at[LIMITS_F_PRESSURE_MEMORY] = pressure(w, "host.pressure.memory.waiting");
-    at[LIMITS_F_DISK] = busiest_disk(w);
-    at[LIMITS_F_REMOTE] = sum_rates(w, "nfs.mount.response_seconds", "lustre.rpc_wait_seconds");
-    at[LIMITS_F_NET] = busiest_link(w, &net_kind);
-    at[LIMITS_F_RDMA] = busiest_link(w, &rdma_kind);
+    at[BOTTLENECK_F_CPU] = mean_of(w, "host.cpu.util", -1) / 100;
+    at[BOTTLENECK_F_CORE] = busiest_core(w);
+    at[BOTTLENECK_F_IOWAIT] = iowait(w);
+    at[BOTTLENECK_F_PRESSURE_CPU] = pressure(w, "host.pressure.cpu.waiting");
+    at[BOTTLENECK_F_PRESSURE_IO] = pressure(w, "host.pressure.io.waiting");
+    at[BOTTLENECK_F_PRESSURE_MEMORY] = pressure(w, "host.pressure.memory.waiting");
+    at[BOTTLENECK_F_DISK] = busiest_disk(w);
+    at[BOTTLENECK_F_REMOTE] = sum_rates(w, "nfs.mount.response_seconds", "lustre.rpc_wait_seconds");
+    at[BOTTLENECK_F_NET] = busiest_link(w, &net_kind);
+    at[BOTTLENECK_F_RDMA] = busiest_link(w, &rdma_kind);
     /* where the host was not watched at all, nothing can be said of its parts */
     if (!has_any(w, "host.cpu.util"))
         return;
-    f->absent[LIMITS_F_DISK] = !has_any(w, "disk.io_seconds");
-    f->absent[LIMITS_F_REMOTE] =
+    f->absent[BOTTLENECK_F_DISK] = !has_any(w, "disk.io_seconds");
+    f->absent[BOTTLENECK_F_REMOTE] =
         !has_any(w, "nfs.mount.response_seconds") && !has_any(w, "lustre.rpc_wait_seconds");
-    f->absent[LIMITS_F_NET] = !has_network(w);
-    f->absent[LIMITS_F_RDMA] = !has_any(w, rdma_kind.rx);
+    f->absent[BOTTLENECK_F_NET] = !has_network(w);
+    f->absent[BOTTLENECK_F_RDMA] = !has_any(w, rdma_kind.rx);
 }
 
 /* ---- the public side */
 
-void limits_facts_of(const struct window *w, int gpu, struct limits_facts *out)
+void bottleneck_facts_of(const struct window *w, int gpu, struct bottleneck_facts *out)
 {
-    *out = (struct limits_facts){ .no_gpu = gpu < 0 };
-    for (size_t i = 0; i < LIMITS_FACTS; i++)
+    *out = (struct bottleneck_facts){ .no_gpu = gpu < 0 };
+    for (size_t i = 0; i < BOTTLENECK_FACTS; i++)
         out->at[i] = NAN;
     out->seconds = (double)(window_to_ns(w) - window_from_ns(w)) / 1e9;
     if (gpu >= 0)
         gpu_facts(w, gpu, out);
-    for (size_t i = 0; gpu < 0 && i < LIMITS_F_CPU; i++)
+    for (size_t i = 0; gpu < 0 && i < BOTTLENECK_F_CPU; i++)
         out->absent[i] = true;
     host_facts(w, out);
-    out->at[LIMITS_F_FED] = gpu < 0 ? NAN : fed(w, gpu);
-    out->absent[LIMITS_F_FED] = gpu < 0 || out->absent[LIMITS_F_DISK];
+    out->at[BOTTLENECK_F_FED] = gpu < 0 ? NAN : fed(w, gpu);
+    out->absent[BOTTLENECK_F_FED] = gpu < 0 || out->absent[BOTTLENECK_F_DISK];
 }
 
 static int by_number(const void *a, const void *b)
@@ -418,14 +418,14 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-size_t limits_gpus(const struct window *w, int *out, size_t cap)
+size_t bottleneck_gpus(const struct window *w, int *out, size_t cap)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < window_count(w); i++) {
         const struct window_slot *s = window_at(w, i);
         size_t k = 0;
-        if (s->gpu < 0 || s->entity != TELE_GPU || !s->count)
+        if (s->gpu < 0 || s->entity != TELEMETRY_GPU || !s->count)
             continue;
         while (k < n && out[k] != s->gpu)
             k++;
@@ -436,11 +436,11 @@ size_t limits_gpus(const struct window *w, int *out, size_t cap)
     return n;
 }
 
-void limits_facts_merge(struct limits_facts *into, const struct limits_facts *more)
+void bottleneck_facts_merge(struct bottleneck_facts *into, const struct bottleneck_facts *more)
 {
     double a = into->seconds > 0 ? into->seconds : 1, b = more->seconds > 0 ? more->seconds : 1;
 
-    for (size_t i = 0; i < LIMITS_FACTS; i++) {
+    for (size_t i = 0; i < BOTTLENECK_FACTS; i++) {
         if (isnan(into->at[i]))
             into->at[i] = more->at[i];
         else if (!isnan(more->at[i]))
@@ -452,11 +452,11 @@ void limits_facts_merge(struct limits_facts *into, const struct limits_facts *mo
 
 /* ---- from history */
 
-static bool take_points(void *arg, const struct tele_series *s, const struct ring_point *p,
+static bool take_points(void *arg, const struct telemetry_series *s, const struct history_point *p,
                         size_t n)
 {
     struct window_slot *slot = window_slot(arg, s);
-    bool mean = s->metric->kind == TELE_GAUGE && !str_eq(s->metric->unit, "mask");
+    bool mean = s->metric->kind == TELEMETRY_GAUGE && !str_eq(s->metric->unit, "mask");
 
     for (size_t i = 0; slot && i < n; i++)
         if (p[i].count)
@@ -464,16 +464,16 @@ static bool take_points(void *arg, const struct tele_series *s, const struct rin
     return true;
 }
 
-enum rc limits_from_ring(struct ring *r, int64_t from_ns, int64_t to_ns, struct window *w,
-                         struct err *err)
+enum rc bottleneck_from_history(struct history *r, int64_t from_ns, int64_t to_ns, struct window *w,
+                                struct err *err)
 {
-    for (size_t i = 0; limits_metrics[i]; i++) {
-        char id[TELE_NAME_MAX], *bar;
-        struct tele_label want = { 0 };
-        struct ring_query q = { .metric = id, .from_ns = from_ns, .to_ns = to_ns };
+    for (size_t i = 0; bottleneck_metrics[i]; i++) {
+        char id[TELEMETRY_NAME_MAX], *bar;
+        struct telemetry_label want = { 0 };
+        struct history_query q = { .metric = id, .from_ns = from_ns, .to_ns = to_ns };
         enum rc rc;
 
-        (void)str_copy(id, sizeof(id), limits_metrics[i]);
+        (void)str_copy(id, sizeof(id), bottleneck_metrics[i]);
         bar = strchr(id, '|');
         if (bar) {
             *bar = '\0';
@@ -484,7 +484,7 @@ enum rc limits_from_ring(struct ring *r, int64_t from_ns, int64_t to_ns, struct 
             q.labels = &want;
             q.label_count = 1;
         }
-        rc = ring_read(r, &q, take_points, w, err);
+        rc = history_read(r, &q, take_points, w, err);
         if (rc != RC_OK)
             return rc;
     }

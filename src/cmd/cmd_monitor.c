@@ -227,7 +227,7 @@ static void await_command(struct run *r)
 
 /* ---- sources */
 
-static void on_second(void *arg, struct tele *t, int64_t time_ns)
+static void on_second(void *arg, struct telemetry *t, int64_t time_ns)
 {
     monitor_second(arg, t, time_ns);
 }
@@ -319,7 +319,7 @@ struct replaying {
     int64_t first_ns;
 };
 
-static bool on_replayed(void *arg, struct tele *t, int64_t time_ns)
+static bool on_replayed(void *arg, struct telemetry *t, int64_t time_ns)
 {
     struct replaying *p = arg;
 
@@ -335,7 +335,7 @@ static enum rc watch_recording(struct run *r, struct err *err)
 {
     struct replaying p = { .r = r };
     struct recording_opts o = {
-        .path = r->args->replay, .into = tele_new(0), .on_second = on_replayed, .arg = &p
+        .path = r->args->replay, .into = telemetry_new(0), .on_second = on_replayed, .arg = &p
     };
     struct recording_end end = { 0 };
     enum rc rc = recording_read(&o, &end, err);
@@ -343,7 +343,7 @@ static enum rc watch_recording(struct run *r, struct err *err)
     (void)str_copy(r->m.source, sizeof(r->m.source), "replay");
     (void)str_copy(r->m.host, sizeof(r->m.host), end.host);
     r->m.torn = end.torn;
-    tele_free(o.into);
+    telemetry_free(o.into);
     return rc;
 }
 

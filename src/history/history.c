@@ -17,23 +17,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RING_DAMAGED_MAX = 4 }; /* damaged histories kept beside the one in use */
+enum { HISTORY_DAMAGED_MAX = 4 }; /* damaged histories kept beside the one in use */
 
 /* ---- rows in no block yet */
-void ring_rows_reset(struct ring *r, size_t want_slots)
+void history_rows_reset(struct history *r, size_t want_slots)
 {
-    struct ring_rows *rows = &r->rows;
+    struct history_rows *rows = &r->rows;
     size_t slots = want_slots + want_slots / 8 + 64, most = r->file.map.seconds.size / 8;
 
-    slots = slots < TELE_SERIES_MAX ? slots : TELE_SERIES_MAX;
-    most = most < RING_HEAD_MAX ? most : RING_HEAD_MAX;
+    slots = slots < TELEMETRY_SERIES_MAX ? slots : TELEMETRY_SERIES_MAX;
+    most = most < HISTORY_HEAD_MAX ? most : HISTORY_HEAD_MAX;
     pthread_mutex_lock(&r->lock);
     if (rows->slot_cap < slots || rows->slot_cap > 2 * slots) {
         size_t cap = most / (slots * sizeof(double));
 
-        rows->rows_cap = cap < RING_ROWS_MIN   ? RING_ROWS_MIN
-                         : cap > RING_ROWS_MAX ? RING_ROWS_MAX
-                                               : cap;
+        rows->rows_cap = cap < HISTORY_ROWS_MIN   ? HISTORY_ROWS_MIN
+                         : cap > HISTORY_ROWS_MAX ? HISTORY_ROWS_MAX
+                                                  : cap;
         rows->slot_cap = slots;
         free(rows->values);
         rows->values = xcalloc(rows->rows_cap * slots, sizeof(*rows->values));
@@ -41,7 +41,7 @@ void ring_rows_reset(struct ring *r, size_t want_slots)
         r->row = xreallocarray(r->row, slots, sizeof(*r->row));
         r->log.key = xreallocarray(r->log.key, slots, sizeof(*r->log.key));
         if (!rows->times)
-            rows->times = xcalloc(RING_ROWS_MAX, sizeof(*rows->times));
+            rows->times = xcalloc(HISTORY_ROWS_MAX, sizeof(*rows->times));
     }
     rows->rows = rows->slots = 0;
     rows->seq = r->next_seq;
@@ -63,14 +63,14 @@ static int by_id(const void *a, const void *b)
     return p->id < q->id ? -1 : p->id > q->id;
 }
 
-static void make_block(struct ring *r, struct ring_making *m)
+static void make_block(struct history *r, struct history_making *m)
 {
-    const struct ring_rows *rows = &r->rows;
+    const struct history_rows *rows = &r->rows;
     struct slot_of *order = xcalloc(rows->slots, sizeof(*order));
-    double column[RING_ROWS_MAX];
+    double column[HISTORY_ROWS_MAX];
 
-    ring_making_begin(m, rows->seq, rows->seq + rows->rows - 1);
-    ring_making_times(m, rows->times, rows->rows);
+    history_making_begin(m, rows->seq, rows->seq + rows->rows - 1);
+    history_making_times(m, rows->times, rows->rows);
     for (size_t i = 0; i < rows->slots; i++)
         order[i] = (struct slot_of){ rows->ids[i], (uint32_t)i };
     if (rows->slots)
@@ -84,11 +84,11 @@ static void make_block(struct ring *r, struct ring_making *m)
             column[j] = rows->values[j * rows->slot_cap + order[i].slot];
             any = any || !isnan(column[j]);
         }
-        if (!any || !ring_dict_find(&r->dict, order[i].id))
+        if (!any || !history_dict_find(&r->dict, order[i].id))
             continue;
-        ring_making_chunk(m, order[i].id);
-        ring_code_put(&m->chunks, column, rows->rows);
-        ring_making_chunk_end(m);
+        history_making_chunk(m, order[i].id);
+        history_code_put(&m->chunks, column, rows->rows);
+        history_making_chunk_end(m);
     }
     m->block.id_lo = m->count ? m->dir[0].id : 0;
     m->block.id_hi = m->count ? m->dir[m->count - 1].id : 0;
@@ -96,25 +96,25 @@ static void make_block(struct ring *r, struct ring_making *m)
 }
 
 /* Blocks that are no minutes yet may fill half of the area of seconds; then they are made. */
-static enum rc keep_minutes(struct ring *r, struct err *err)
+static enum rc keep_minutes(struct history *r, struct err *err)
 {
-    const struct ring_index *x = &r->seconds;
+    const struct history_index *x = &r->seconds;
     uint64_t pages = 0, newest = 0;
 
     for (size_t i = 0; i < x->count; i++) {
-        const struct ring_block *b = &x->items[x->first + i];
+        const struct history_block *b = &x->items[x->first + i];
 
         if (b->seq_last > r->minuted)
             pages += b->pages;
         newest = b->seq_last;
     }
-    return pages * RING_PAGE > x->area.size / 3 ? ring_fold_until(r, newest, err) : RC_OK;
+    return pages * HISTORY_PAGE > x->area.size / 3 ? history_fold_until(r, newest, err) : RC_OK;
 }
 
-enum rc ring_fold_rows(struct ring *r, struct err *err)
+enum rc history_fold_rows(struct history *r, struct err *err)
 {
     size_t slots = r->rows.slots;
-    struct ring_making m;
+    struct history_making m;
     enum rc rc;
 
     if (!r->rows.rows)
@@ -123,87 +123,88 @@ enum rc ring_fold_rows(struct ring *r, struct err *err)
     if (rc)
         return rc;
     make_block(r, &m);
-    rc = ring_block_write(r, &r->seconds, &m, err);
+    rc = history_block_write(r, &r->seconds, &m, err);
     if (!rc)
-        rc = ring_file_sync(&r->file, err);
+        rc = history_file_sync(&r->file, err);
     if (!rc) {
         /* readers see the rows in one place: the block, then no rows */
         pthread_mutex_lock(&r->lock);
-        ring_dict_seen(r, (uint32_t)(r->last_ns / RING_MINUTE));
+        history_dict_seen(r, (uint32_t)(r->last_ns / HISTORY_MINUTE));
         r->rows.rows = 0;
         r->folded = m.block.seq_last;
-        ring_block_add_locked(&r->seconds, &m.block);
+        history_block_add_locked(&r->seconds, &m.block);
         pthread_mutex_unlock(&r->lock);
         r->fold.look = true;
         r->log.half = !r->log.half;
         r->log.end = 0;
-        ring_rows_reset(r, slots);
+        history_rows_reset(r, slots);
     }
-    ring_making_release(&m);
+    history_making_release(&m);
     return rc;
 }
 
 /* ---- a row of a table */
-void ring_forget_map(struct ring *r)
+void history_forget_map(struct history *r)
 {
     if (r->ids)
         memset(r->ids, 0, r->map_cap * sizeof(*r->ids));
 }
 
 /* The last series that stays: those that pass change under their ids. */
-static const struct tele_series *last_fixed(const struct tele *t, size_t count)
+static const struct telemetry_series *last_fixed(const struct telemetry *t, size_t count)
 {
-    while (count > 1 && tele_passes(tele_get(t, (uint32_t)count - 1)->metric))
+    while (count > 1 && telemetry_passes(telemetry_get(t, (uint32_t)count - 1)->metric))
         count--;
-    return count ? tele_get(t, (uint32_t)count - 1) : NULL;
+    return count ? telemetry_get(t, (uint32_t)count - 1) : NULL;
 }
 
 /* Its address is not enough: a table may lie where another lay. */
-static bool same_table(const struct ring *r, const struct tele *t, size_t count)
+static bool same_table(const struct history *r, const struct telemetry *t, size_t count)
 {
-    const struct tele_series *first, *last;
+    const struct telemetry_series *first, *last;
 
     if (r->table != t || count < r->table_count)
         return false;
     if (!r->table_count)
         return true;
-    first = tele_get(t, 0);
+    first = telemetry_get(t, 0);
     last = last_fixed(t, r->table_count);
-    return first && last && r->table_hash == (ring_dict_hash(first) ^ ring_dict_hash(last) << 1);
+    return first && last &&
+           r->table_hash == (history_dict_hash(first) ^ history_dict_hash(last) << 1);
 }
 
 /* Ids that were given to other series: these have ids of the dictionary of their own. */
-static void map_renewed(struct ring *r, const struct tele *t, size_t count)
+static void map_renewed(struct history *r, const struct telemetry *t, size_t count)
 {
-    r->renewed = tele_renewed(t);
+    r->renewed = telemetry_renewed(t);
     for (size_t i = 0; i < count; i++) {
-        uint32_t born = tele_born(t, (uint32_t)i);
+        uint32_t generation = telemetry_generation(t, (uint32_t)i);
 
-        if (r->born[i] == born)
+        if (r->generation[i] == generation)
             continue;
-        r->born[i] = born;
+        r->generation[i] = generation;
         r->ids[i] = r->slots[i] = 0;
     }
 }
 
-static void map_table(struct ring *r, const struct tele *t, size_t count)
+static void map_table(struct history *r, const struct telemetry *t, size_t count)
 {
-    const struct tele_series *first, *last;
+    const struct telemetry_series *first, *last;
 
     if (!same_table(r, t, count)) {
-        ring_forget_map(r);
+        history_forget_map(r);
         if (r->slots)
             memset(r->slots, 0, r->map_cap * sizeof(*r->slots));
         r->search = true;
         r->table = t;
-        r->renewed = tele_renewed(t);
+        r->renewed = telemetry_renewed(t);
         for (size_t i = 0; i < r->map_cap && i < count; i++)
-            r->born[i] = tele_born(t, (uint32_t)i);
+            r->generation[i] = telemetry_generation(t, (uint32_t)i);
     }
     if (r->table_count != count || r->search) {
-        first = count ? tele_get(t, 0) : NULL;
+        first = count ? telemetry_get(t, 0) : NULL;
         last = last_fixed(t, count);
-        r->table_hash = first && last ? ring_dict_hash(first) ^ ring_dict_hash(last) << 1 : 0;
+        r->table_hash = first && last ? history_dict_hash(first) ^ history_dict_hash(last) << 1 : 0;
         r->table_count = count;
     }
     if (count > r->map_cap) {
@@ -212,14 +213,14 @@ static void map_table(struct ring *r, const struct tele *t, size_t count)
         r->ids = xreallocarray(r->ids, cap, sizeof(*r->ids));
         r->slots = xreallocarray(r->slots, cap, sizeof(*r->slots));
         r->keep = xreallocarray(r->keep, cap, sizeof(*r->keep));
-        r->born = xreallocarray(r->born, cap, sizeof(*r->born));
+        r->generation = xreallocarray(r->generation, cap, sizeof(*r->generation));
         for (size_t i = r->map_cap; i < cap; i++)
-            r->born[i] = tele_born(t, (uint32_t)i);
+            r->generation[i] = telemetry_generation(t, (uint32_t)i);
         memset(r->ids + r->map_cap, 0, (cap - r->map_cap) * sizeof(*r->ids));
         memset(r->slots + r->map_cap, 0, (cap - r->map_cap) * sizeof(*r->slots));
         r->map_cap = cap;
     }
-    if (r->renewed != tele_renewed(t))
+    if (r->renewed != telemetry_renewed(t))
         map_renewed(r, t, count);
 }
 
@@ -227,27 +228,27 @@ static void map_table(struct ring *r, const struct tele *t, size_t count)
 enum { KEEP_EXACT, KEEP_ROUNDED, KEEP_DURATION };
 #define DURATION_MAX 1e6 /* seconds: a larger gauge of them is a point in time */
 
-static uint8_t keep_how(const struct tele_metric *m)
+static uint8_t keep_how(const struct telemetry_metric *m)
 {
-    if (m->kind == TELE_COUNTER || m->entity == TELE_APP)
+    if (m->kind == TELEMETRY_COUNTER || m->entity == TELEMETRY_APP)
         return KEEP_EXACT;
     return m->unit && str_eq(m->unit, "s") ? KEEP_DURATION : KEEP_ROUNDED;
 }
 
 static double keep_value(double v, uint8_t how)
 {
-    return how == KEEP_EXACT || (how == KEEP_DURATION && v >= DURATION_MAX) ? v : ring_round(v);
+    return how == KEEP_EXACT || (how == KEEP_DURATION && v >= DURATION_MAX) ? v : history_round(v);
 }
 
-static enum rc map_series(struct ring *r, struct tele *t, size_t i, int64_t time_ns,
+static enum rc map_series(struct history *r, struct telemetry *t, size_t i, int64_t time_ns,
                           struct err *err)
 {
-    const struct tele_series *s = tele_get(t, (uint32_t)i);
+    const struct telemetry_series *s = telemetry_get(t, (uint32_t)i);
     uint32_t id = 0;
     enum rc rc = RC_OK;
 
     if (s)
-        rc = ring_dict_id(r, s, (uint32_t)(time_ns / RING_MINUTE), &id, err);
+        rc = history_dict_id(r, s, (uint32_t)(time_ns / HISTORY_MINUTE), &id, err);
     if (rc)
         return rc;
     r->ids[i] = id ? id : UINT32_MAX;
@@ -256,12 +257,12 @@ static enum rc map_series(struct ring *r, struct tele *t, size_t i, int64_t time
 }
 
 /* The slot of series i, a new one where it has none; false: there is no room. */
-static bool map_slot(struct ring *r, size_t i)
+static bool map_slot(struct history *r, size_t i)
 {
-    struct ring_rows *rows = &r->rows;
+    struct history_rows *rows = &r->rows;
     size_t slot = rows->slots;
 
-    if (r->search || r->born[i]) /* a series that passed may have come back */
+    if (r->search || r->generation[i]) /* a series that passed may have come back */
         for (slot = 0; slot < rows->slots && rows->ids[slot] != r->ids[i]; slot++)
             ;
     if (slot == rows->slot_cap)
@@ -279,8 +280,8 @@ static bool map_slot(struct ring *r, size_t i)
 }
 
 /* The values into r->row; *full: there are more series than slots. */
-static enum rc make_row(struct ring *r, struct tele *t, int64_t time_ns, const double *values,
-                        size_t count, bool *full, struct err *err)
+static enum rc make_row(struct history *r, struct telemetry *t, int64_t time_ns,
+                        const double *values, size_t count, bool *full, struct err *err)
 {
     *full = false;
     for (size_t i = 0; i < r->rows.slots; i++)
@@ -303,9 +304,9 @@ static enum rc make_row(struct ring *r, struct tele *t, int64_t time_ns, const d
     return RC_OK;
 }
 
-static void keep_row(struct ring *r, int64_t time_ns)
+static void keep_row(struct history *r, int64_t time_ns)
 {
-    struct ring_rows *rows = &r->rows;
+    struct history_rows *rows = &r->rows;
 
     pthread_mutex_lock(&r->lock);
     if (!rows->rows)
@@ -318,25 +319,25 @@ static void keep_row(struct ring *r, int64_t time_ns)
 }
 
 /* A row into the log; *full: it has no room, rows or slots, before a block is made. */
-static enum rc try_row(struct ring *r, struct tele *t, int64_t time_ns, const double *values,
-                       size_t count, bool *full, struct err *err)
+static enum rc try_row(struct history *r, struct telemetry *t, int64_t time_ns,
+                       const double *values, size_t count, bool *full, struct err *err)
 {
     enum rc rc = make_row(r, t, time_ns, values, count, full, err);
 
     if (!rc && !*full)
-        rc = ring_log_put(r, time_ns, r->row, full, err);
+        rc = history_log_put(r, time_ns, r->row, full, err);
     if (!rc && !*full)
         keep_row(r, time_ns);
     return rc;
 }
 
-static bool block_ends(const struct ring *r, int64_t time_ns)
+static bool block_ends(const struct history *r, int64_t time_ns)
 {
     return r->rows.rows && (r->rows.rows == r->rows.rows_cap || time_ns < r->last_ns ||
-                            time_ns - r->last_ns > RING_GAP_NS);
+                            time_ns - r->last_ns > HISTORY_GAP_NS);
 }
 
-static enum rc append(struct ring *r, struct tele *t, int64_t time_ns, const double *values,
+static enum rc append(struct history *r, struct telemetry *t, int64_t time_ns, const double *values,
                       size_t count, struct err *err)
 {
     struct err why = { 0 };
@@ -345,18 +346,18 @@ static enum rc append(struct ring *r, struct tele *t, int64_t time_ns, const dou
 
     map_table(r, t, count);
     if (block_ends(r, time_ns))
-        rc = ring_fold_rows(r, err);
+        rc = history_fold_rows(r, err);
     if (!rc)
-        rc = ring_fold_turn(r, err);
+        rc = history_fold_turn(r, err);
     if (!rc && !r->rows.rows && count > r->rows.slot_cap)
-        ring_rows_reset(r, count);
+        history_rows_reset(r, count);
     for (int tries = 0; tries < 2 && !rc; tries++) {
         why = (struct err){ 0 };
         rc = try_row(r, t, time_ns, values, count, &full, &why);
         if (!full || tries)
             break;
-        rc = ring_fold_rows(r, err); /* once more, with an empty block */
-        ring_rows_reset(r, count > r->rows.slots ? count : r->rows.slots);
+        rc = history_fold_rows(r, err); /* once more, with an empty block */
+        history_rows_reset(r, count > r->rows.slots ? count : r->rows.slots);
     }
     if (!rc && full)
         rc = err_set(&why, RC_LIMIT, "%zu series are too many for a second", count);
@@ -365,13 +366,13 @@ static enum rc append(struct ring *r, struct tele *t, int64_t time_ns, const dou
     return rc;
 }
 
-enum rc ring_append(struct ring *r, struct tele *t, int64_t time_ns, const double *values,
-                    size_t count, struct err *err)
+enum rc history_append(struct history *r, struct telemetry *t, int64_t time_ns,
+                       const double *values, size_t count, struct err *err)
 {
     struct err own = { 0 };
     enum rc rc;
 
-    if (count > TELE_SERIES_MAX || time_ns <= -RING_TIME_MAX || time_ns >= RING_TIME_MAX)
+    if (count > TELEMETRY_SERIES_MAX || time_ns <= -HISTORY_TIME_MAX || time_ns >= HISTORY_TIME_MAX)
         return err_set(err, RC_USAGE, "a second of %zu series at %lld ns is not one", count,
                        (long long)time_ns);
     pthread_mutex_lock(&r->writer);
@@ -381,33 +382,33 @@ enum rc ring_append(struct ring *r, struct tele *t, int64_t time_ns, const doubl
 }
 
 /* ---- opening */
-static void ring_init(struct ring *r)
+static void history_init(struct history *r)
 {
     pthread_mutex_init(&r->writer, NULL);
     pthread_mutex_init(&r->lock, NULL);
     r->next_seq = 1;
-    r->seconds = (struct ring_index){ .area = r->file.map.seconds, .kind = RING_SECONDS };
-    r->minutes = (struct ring_index){ .area = r->file.map.minutes, .kind = RING_MINUTES };
-    ring_rows_reset(r, 0);
+    r->seconds = (struct history_index){ .area = r->file.map.seconds, .kind = HISTORY_SECONDS };
+    r->minutes = (struct history_index){ .area = r->file.map.minutes, .kind = HISTORY_MINUTES };
+    history_rows_reset(r, 0);
 }
 
 /* Rows of the newest block may be in the log still: when it is torn they are taken from there.
  * Returns whether *torn is one. */
-static bool distrust_newest(struct ring *r, struct ring_block *torn)
+static bool distrust_newest(struct history *r, struct history_block *torn)
 {
-    struct ring_index *x = &r->seconds;
+    struct history_index *x = &r->seconds;
     bool is_torn = false;
 
-    if (x->count && !ring_block_whole(r, x, &x->items[x->first + x->count - 1])) {
+    if (x->count && !history_block_whole(r, x, &x->items[x->first + x->count - 1])) {
         is_torn = true;
         r->bad_blocks++;
         *torn = x->items[x->first + x->count - 1];
-        ring_index_drop_newest(r, x);
+        history_index_drop_newest(r, x);
     }
     if (x->count)
         r->folded = x->items[x->first + x->count - 1].seq_last;
     for (size_t i = 0; i < x->count; i++) {
-        const struct ring_block *b = &x->items[x->first + i];
+        const struct history_block *b = &x->items[x->first + i];
 
         if (b->id_hi < UINT32_MAX - 1 && b->id_hi >= r->dict.next_id)
             r->dict.next_id = b->id_hi + 1;
@@ -417,32 +418,32 @@ static bool distrust_newest(struct ring *r, struct ring_block *torn)
 }
 
 /* The log had nothing of it: what is right in it is read. */
-static void retrust(struct ring *r, const struct ring_block *torn)
+static void retrust(struct history *r, const struct history_block *torn)
 {
     if (r->seconds.next_page != torn->page || (r->rows.rows && r->rows.seq <= torn->seq_last))
         return;
-    ring_block_add(r, &r->seconds, torn);
+    history_block_add(r, &r->seconds, torn);
     r->folded = torn->seq_last;
     if (r->next_seq <= r->folded)
         r->next_seq = r->folded + 1;
 }
 
-static enum rc load(struct ring *r, struct err *err)
+static enum rc load(struct history *r, struct err *err)
 {
-    struct ring_block torn;
+    struct history_block torn;
     bool is_torn;
     enum rc rc;
 
-    ring_init(r);
-    rc = ring_dict_load(r, err);
+    history_init(r);
+    rc = history_dict_load(r, err);
     if (rc)
         return rc;
-    ring_block_scan(r, &r->seconds);
-    ring_block_scan(r, &r->minutes);
-    ring_fold_resume(r);
+    history_block_scan(r, &r->seconds);
+    history_block_scan(r, &r->minutes);
+    history_fold_resume(r);
     is_torn = distrust_newest(r, &torn);
-    ring_events_load(r);
-    rc = ring_log_recover(r, r->folded, err);
+    history_events_load(r);
+    rc = history_log_recover(r, r->folded, err);
     if (!rc && is_torn)
         retrust(r, &torn);
     if (r->next_seq <= r->minuted)
@@ -453,10 +454,10 @@ static enum rc load(struct ring *r, struct err *err)
     return rc;
 }
 
-static void ring_release(struct ring *r)
+static void history_release(struct history *r)
 {
-    ring_file_close(&r->file);
-    ring_dict_release(&r->dict);
+    history_file_close(&r->file);
+    history_dict_release(&r->dict);
     free(r->seconds.items);
     free(r->minutes.items);
     free(r->rows.values);
@@ -467,7 +468,7 @@ static void ring_release(struct ring *r)
     free(r->ids);
     free(r->slots);
     free(r->keep);
-    free(r->born);
+    free(r->generation);
     free(r->row);
     free(r->moved);
     pthread_mutex_destroy(&r->writer);
@@ -475,28 +476,28 @@ static void ring_release(struct ring *r)
     free(r);
 }
 
-void ring_close(struct ring *r)
+void history_close(struct history *r)
 {
     if (r)
-        ring_release(r);
+        history_release(r);
 }
 
-static enum rc make(const struct ring_opts *o, const struct ring_io *io, struct ring **out,
+static enum rc make(const struct history_opts *o, const struct history_io *io, struct history **out,
                     struct err *err)
 {
-    struct ring *r = xcalloc(1, sizeof(*r));
-    enum rc rc = ring_file_make(&r->file, o, io, 0, err);
+    struct history *r = xcalloc(1, sizeof(*r));
+    enum rc rc = history_file_make(&r->file, o, io, 0, err);
 
     if (!rc)
-        rc = ring_file_publish(&r->file, err);
+        rc = history_file_publish(&r->file, err);
     if (rc) {
-        ring_file_discard(&r->file);
+        history_file_discard(&r->file);
         free(r);
         return rc;
     }
     rc = load(r, err);
     if (rc) {
-        ring_release(r);
+        history_release(r);
         return rc;
     }
     *out = r;
@@ -504,44 +505,44 @@ static enum rc make(const struct ring_opts *o, const struct ring_io *io, struct 
 }
 
 /* What `from` holds, as far as there is room. */
-static enum rc copy_all(struct ring *from, struct ring *to, struct err *err)
+static enum rc copy_all(struct history *from, struct history *to, struct err *err)
 {
-    enum rc rc = ring_dict_copy(from, to, err);
+    enum rc rc = history_dict_copy(from, to, err);
 
     if (!rc)
-        rc = ring_index_copy(from, &from->seconds, to, &to->seconds, err);
+        rc = history_index_copy(from, &from->seconds, to, &to->seconds, err);
     if (!rc)
-        rc = ring_index_copy(from, &from->minutes, to, &to->minutes, err);
-    return rc ? rc : ring_events_copy(from, to, err);
+        rc = history_index_copy(from, &from->minutes, to, &to->minutes, err);
+    return rc ? rc : history_events_copy(from, to, err);
 }
 
 /* A file of another size beside it, which takes its place.  Where there is no room for that the
  * old one stays in use. */
-static enum rc remake(struct ring **io_ring, const struct ring_opts *o, const struct ring_io *io,
-                      struct err *err)
+static enum rc remake(struct history **io_ring, const struct history_opts *o,
+                      const struct history_io *io, struct err *err)
 {
-    struct ring *from = *io_ring, *to = xcalloc(1, sizeof(*to));
-    struct ring_stats was;
+    struct history *from = *io_ring, *to = xcalloc(1, sizeof(*to));
+    struct history_stats was;
     struct err own = { 0 };
-    enum rc rc = ring_fold_rows(from, err);
+    enum rc rc = history_fold_rows(from, err);
 
     if (rc) {
         free(to);
         return rc;
     }
-    rc = ring_file_make(&to->file, o, io, from->file.id, &own);
+    rc = history_file_make(&to->file, o, io, from->file.id, &own);
     if (!rc) {
-        ring_init(to);
+        history_init(to);
         rc = copy_all(from, to, &own);
     }
     if (!rc)
-        rc = ring_file_publish(&to->file, &own);
+        rc = history_file_publish(&to->file, &own);
     if (rc) {
-        ring_file_unlink(&to->file);
+        history_file_unlink(&to->file);
         if (to->rows.values) {
-            ring_release(to);
+            history_release(to);
         } else {
-            ring_file_close(&to->file);
+            history_file_close(&to->file);
             free(to);
         }
         if (rc == RC_LIMIT)
@@ -550,14 +551,14 @@ static enum rc remake(struct ring **io_ring, const struct ring_opts *o, const st
             *err = own;
         return rc;
     }
-    was = (struct ring_stats){ .bad_blocks = from->bad_blocks,
-                               .cut_bytes = from->file.cut_bytes,
-                               .cut_of = from->file.cut_of };
-    ring_release(from);
+    was = (struct history_stats){ .bad_blocks = from->bad_blocks,
+                                  .cut_bytes = from->file.cut_bytes,
+                                  .cut_of = from->file.cut_of };
+    history_release(from);
     *io_ring = NULL;
     /* read anew what was written: one way in */
-    ring_release(to);
-    rc = ring_open_io(o, io, io_ring, err);
+    history_release(to);
+    rc = history_open_io(o, io, io_ring, err);
     if (!rc) { /* what was lost is told, though the new file is whole */
         (*io_ring)->bad_blocks += was.bad_blocks;
         (*io_ring)->file.cut_bytes = was.cut_bytes;
@@ -566,9 +567,9 @@ static enum rc remake(struct ring **io_ring, const struct ring_opts *o, const st
     return rc;
 }
 
-static bool other_size(const struct ring *r, const struct ring_opts *o)
+static bool other_size(const struct history *r, const struct history_opts *o)
 {
-    uint64_t bytes = (o->bytes ? o->bytes : RING_BYTES_DEFAULT) & ~(uint64_t)(RING_PAGE - 1);
+    uint64_t bytes = (o->bytes ? o->bytes : HISTORY_BYTES_DEFAULT) & ~(uint64_t)(HISTORY_PAGE - 1);
 
     return r->file.bytes != bytes || (o->minute_pct && r->file.minute_pct != o->minute_pct);
 }
@@ -580,14 +581,14 @@ static bool is_missing_or_empty(const char *path)
     return stat(path, &st) || (S_ISREG(st.st_mode) && !st.st_size);
 }
 
-const char *ring_moved(const struct ring *r)
+const char *history_moved(const struct history *r)
 {
     return r->moved;
 }
 
-enum rc ring_here(const struct ring *r, struct err *err)
+enum rc history_here(const struct history *r, struct err *err)
 {
-    return ring_file_here(&r->file, err);
+    return history_file_here(&r->file, err);
 }
 
 /* FILE.damaged, FILE.damaged.1 … the last of them is written over. */
@@ -595,7 +596,7 @@ static char *move_aside(const char *path, struct err *err)
 {
     char to[FILE_PATH_MAX];
 
-    for (int i = 0; i < RING_DAMAGED_MAX; i++) {
+    for (int i = 0; i < HISTORY_DAMAGED_MAX; i++) {
         int n = i ? snprintf(to, sizeof(to), "%s.damaged.%d", path, i)
                   : snprintf(to, sizeof(to), "%s.damaged", path);
 
@@ -603,7 +604,7 @@ static char *move_aside(const char *path, struct err *err)
             (void)err_set(err, RC_LIMIT, "path of history '%.80s...' is too long", path);
             return NULL;
         }
-        if (access(to, F_OK) || i + 1 == RING_DAMAGED_MAX)
+        if (access(to, F_OK) || i + 1 == HISTORY_DAMAGED_MAX)
             break;
     }
     if (!rename(path, to))
@@ -612,8 +613,8 @@ static char *move_aside(const char *path, struct err *err)
     return NULL;
 }
 
-static enum rc make_beside(const struct ring_opts *o, const struct ring_io *io, struct ring **out,
-                           struct err *err)
+static enum rc make_beside(const struct history_opts *o, const struct history_io *io,
+                           struct history **out, struct err *err)
 {
     struct err why = { 0 }, both = { 0 };
     char *to = move_aside(o->path, &why);
@@ -631,22 +632,22 @@ static enum rc make_beside(const struct ring_opts *o, const struct ring_io *io, 
     return RC_OK;
 }
 
-enum rc ring_open_io(const struct ring_opts *o, const struct ring_io *io, struct ring **out,
-                     struct err *err)
+enum rc history_open_io(const struct history_opts *o, const struct history_io *io,
+                        struct history **out, struct err *err)
 {
     struct err own = { 0 };
-    struct ring *r;
+    struct history *r;
     enum rc rc;
 
     err = err ? err : &own;
     if (is_missing_or_empty(o->path))
         return make(o, io, out, err);
     r = xcalloc(1, sizeof(*r));
-    rc = ring_file_open(&r->file, o, io, err);
+    rc = history_file_open(&r->file, o, io, err);
     if (rc) {
-        ring_file_close(&r->file);
+        history_file_close(&r->file);
         free(r);
-        return rc == RC_PARSE && o->move_damaged && ring_file_damaged(o->path)
+        return rc == RC_PARSE && o->move_damaged && history_file_damaged(o->path)
                    ? make_beside(o, io, out, err)
                    : rc;
     }
@@ -654,32 +655,32 @@ enum rc ring_open_io(const struct ring_opts *o, const struct ring_io *io, struct
     if (!rc && other_size(r, o))
         rc = remake(&r, o, io, err);
     if (rc) {
-        ring_close(r);
+        history_close(r);
         return rc;
     }
     *out = r;
     return RC_OK;
 }
 
-enum rc ring_open(const struct ring_opts *o, struct ring **out, struct err *err)
+enum rc history_open(const struct history_opts *o, struct history **out, struct err *err)
 {
-    return ring_open_io(o, NULL, out, err);
+    return history_open_io(o, NULL, out, err);
 }
 
-void ring_stats(struct ring *r, struct ring_stats *out)
+void history_stats(struct history *r, struct history_stats *out)
 {
-    const struct ring_index *areas[] = { &r->seconds, &r->minutes };
-    struct ring_stats s = { .bytes = r->file.bytes };
+    const struct history_index *areas[] = { &r->seconds, &r->minutes };
+    struct history_stats s = { .bytes = r->file.bytes };
 
     pthread_mutex_lock(&r->lock);
     for (size_t a = 0; a < ARRAY_SIZE(areas); a++) {
-        const struct ring_index *x = areas[a];
+        const struct history_index *x = areas[a];
 
         for (size_t i = 0; i < x->count; i++) {
-            const struct ring_block *b = &x->items[x->first + i];
+            const struct history_block *b = &x->items[x->first + i];
             int64_t *oldest = a ? &s.oldest_minute_ns : &s.oldest_ns;
 
-            s.used += (uint64_t)b->pages * RING_PAGE;
+            s.used += (uint64_t)b->pages * HISTORY_PAGE;
             s.samples += a ? 0 : (uint64_t)b->rows * b->series;
             s.newest_ns = b->last_ns > s.newest_ns ? b->last_ns : s.newest_ns;
             if (!*oldest || b->first_ns < *oldest)

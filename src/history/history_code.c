@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_code: a column of numbers as few bits.
+/* history_code: a column of numbers as few bits.
  *
  * Telemetry is decimal: temperatures are whole, powers have three digits behind the point,
  * counters are whole.  So a column is first made whole numbers by the smallest power of ten that
@@ -296,7 +296,7 @@ static bool make_whole(const double *v, size_t n, int64_t *out, int *exponent)
     return true;
 }
 
-void ring_code_put(struct buf *out, const double *v, size_t n)
+void history_code_put(struct buf *out, const double *v, size_t n)
 {
     double *known = xcalloc(n, sizeof(*known));
     int64_t *whole = xcalloc(n, sizeof(*whole));
@@ -331,7 +331,7 @@ void ring_code_put(struct buf *out, const double *v, size_t n)
     free(known);
 }
 
-void ring_code_put_ints(struct buf *out, const int64_t *v, size_t n)
+void history_code_put_ints(struct buf *out, const int64_t *v, size_t n)
 {
     struct buf none = { 0 };
 
@@ -539,7 +539,7 @@ static void spread(const uint8_t *present, double *v, size_t known, size_t n)
         v[i] = present[i / 8] >> (i % 8) & 1 ? v[--known] : NAN;
 }
 
-size_t ring_code_get(const uint8_t *p, size_t len, double *out, size_t n)
+size_t history_code_get(const uint8_t *p, size_t len, double *out, size_t n)
 {
     const uint8_t *begin = p, *end = p + len, *present = NULL;
     size_t known = n;
@@ -571,7 +571,7 @@ size_t ring_code_get(const uint8_t *p, size_t len, double *out, size_t n)
     return (size_t)(p - begin);
 }
 
-size_t ring_code_get_ints(const uint8_t *p, size_t len, int64_t *out, size_t n)
+size_t history_code_get_ints(const uint8_t *p, size_t len, int64_t *out, size_t n)
 {
     const uint8_t *end;
     int exponent;
@@ -584,7 +584,7 @@ size_t ring_code_get_ints(const uint8_t *p, size_t len, int64_t *out, size_t n)
 
 enum { KEEP_WHOLE_DIGITS = 7, KEEP_DECIMALS = 3, KEEP_DIGITS = 5 };
 
-double ring_round(double v)
+double history_round(double v)
 {
     double a = fabs(v), r, limit = tens[KEEP_WHOLE_DIGITS];
     int e = 0;

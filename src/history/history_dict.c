@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_dict: which series an id is.
+/* history_dict: which series an id is.
  *
  * Entries are appended to both copies at the same place, each with its checksum, and an id is
  * never given twice: so whatever is right in either copy is true, and a copy that is torn or
@@ -40,14 +40,14 @@ static uint64_t hash_str(uint64_t h, const char *s)
     return hash_bytes(h, s, strlen(s) + 1);
 }
 
-uint32_t ring_dict_metric_hash(const char *metric)
+uint32_t history_dict_metric_hash(const char *metric)
 {
     uint64_t h = hash_str(HASH_BEGIN, metric);
 
     return (uint32_t)(h ^ h >> 32);
 }
 
-uint64_t ring_dict_hash(const struct tele_series *s)
+uint64_t history_dict_hash(const struct telemetry_series *s)
 {
     uint64_t h = hash_str(HASH_BEGIN, s->metric->id);
 
@@ -57,7 +57,7 @@ uint64_t ring_dict_hash(const struct tele_series *s)
 }
 
 /* ---- in memory */
-static void table_add(struct ring_dict *d, size_t item)
+static void table_add(struct history_dict *d, size_t item)
 {
     size_t at = d->items[item].hash & (d->table_size - 1);
 
@@ -66,7 +66,7 @@ static void table_add(struct ring_dict *d, size_t item)
     d->table[at] = (uint32_t)item + 1;
 }
 
-static void table_make(struct ring_dict *d)
+static void table_make(struct history_dict *d)
 {
     size_t size = TABLE_MIN;
 
@@ -79,7 +79,7 @@ static void table_make(struct ring_dict *d)
         table_add(d, i);
 }
 
-static struct ring_series *by_hash(struct ring_dict *d, uint64_t hash)
+static struct history_series *by_hash(struct history_dict *d, uint64_t hash)
 {
     if (!d->table_size)
         return NULL;
@@ -89,7 +89,7 @@ static struct ring_series *by_hash(struct ring_dict *d, uint64_t hash)
     return NULL;
 }
 
-struct ring_series *ring_dict_find(struct ring_dict *d, uint32_t id)
+struct history_series *history_dict_find(struct history_dict *d, uint32_t id)
 {
     size_t lo = 0, hi = d->count;
 
@@ -104,11 +104,11 @@ struct ring_series *ring_dict_find(struct ring_dict *d, uint32_t id)
     return lo < d->count && d->items[lo].id == id ? &d->items[lo] : NULL;
 }
 
-void ring_dict_release(struct ring_dict *d)
+void history_dict_release(struct history_dict *d)
 {
     free(d->items);
     free(d->table);
-    *d = (struct ring_dict){ 0 };
+    *d = (struct history_dict){ 0 };
 }
 
 /* ---- entries */
@@ -117,9 +117,9 @@ static void put_text(struct buf *out, const char *s)
     buf_add(out, s ? s : "", s ? strlen(s) + 1 : 1);
 }
 
-static void make_entry(struct buf *out, const struct tele_series *s)
+static void make_entry(struct buf *out, const struct telemetry_series *s)
 {
-    const struct tele_metric *m = s->metric;
+    const struct telemetry_metric *m = s->metric;
     struct entry e = { 0 };
 
     buf_add(out, &e, sizeof(e));
@@ -136,9 +136,9 @@ static void make_entry(struct buf *out, const struct tele_series *s)
     buf_fill(out, 0, -out->len & (ENTRY_STEP - 1));
 }
 
-static void seal_entry(const struct ring *r, struct buf *bytes, uint32_t id, uint32_t seen)
+static void seal_entry(const struct history *r, struct buf *bytes, uint32_t id, uint32_t seen)
 {
-    struct entry e = { .magic = RING_ENTRY_MAGIC,
+    struct entry e = { .magic = HISTORY_ENTRY_MAGIC,
                        .file_id = r->file.id,
                        .len = (uint32_t)bytes->len,
                        .id = id,
@@ -151,7 +151,7 @@ static void seal_entry(const struct ring *r, struct buf *bytes, uint32_t id, uin
 }
 
 /* The entry in p[0..room): its length, 0 when it is none. */
-static uint32_t entry_good(const struct ring *r, const char *p, size_t room, struct entry *e)
+static uint32_t entry_good(const struct history *r, const char *p, size_t room, struct entry *e)
 {
     struct entry clean;
     uint32_t crc;
@@ -159,8 +159,8 @@ static uint32_t entry_good(const struct ring *r, const char *p, size_t room, str
     if (room < sizeof(*e))
         return 0;
     memcpy(e, p, sizeof(*e));
-    if (e->magic != RING_ENTRY_MAGIC || e->file_id != r->file.id || e->len % ENTRY_STEP ||
-        e->len < sizeof(*e) + DEF_HEAD || e->len > RING_DEF_MAX || e->len > room || !e->id ||
+    if (e->magic != HISTORY_ENTRY_MAGIC || e->file_id != r->file.id || e->len % ENTRY_STEP ||
+        e->len < sizeof(*e) + DEF_HEAD || e->len > HISTORY_DEF_MAX || e->len > room || !e->id ||
         e->id == UINT32_MAX)
         return 0;
     clean = *e;
@@ -181,7 +181,7 @@ static const char *next_text(const char **p, const char *end)
 }
 
 /* From out->bytes[0..len), an entry. */
-static bool parse_def(struct ring_def *out, size_t len)
+static bool parse_def(struct history_def *out, size_t len)
 {
     const char *p = out->bytes + sizeof(struct entry), *end = out->bytes + len, *id, *unit;
     unsigned kind = (uint8_t)p[0], entity = (uint8_t)p[1], labels = (uint8_t)p[2];
@@ -189,7 +189,8 @@ static bool parse_def(struct ring_def *out, size_t len)
     p += DEF_HEAD;
     id = next_text(&p, end);
     unit = id ? next_text(&p, end) : NULL;
-    if (!unit || kind > TELE_COUNTER || entity > TELE_APP || labels > TELE_LABELS_MAX)
+    if (!unit || kind > TELEMETRY_COUNTER || entity > TELEMETRY_APP ||
+        labels > TELEMETRY_LABELS_MAX)
         return false;
     for (unsigned i = 0; i < labels; i++) {
         out->labels[i].name = next_text(&p, end);
@@ -197,29 +198,29 @@ static bool parse_def(struct ring_def *out, size_t len)
         if (!out->labels[i].value)
             return false;
     }
-    out->foreign = (struct tele_metric){ .id = id,
-                                         .kind = (enum tele_kind)kind,
-                                         .entity = (enum tele_entity)entity,
-                                         .unit = unit,
-                                         .help = "",
-                                         .scale = 1 };
-    out->series = (struct tele_series){ .metric = tele_metric(id),
-                                        .labels = out->labels,
-                                        .label_count = labels };
+    out->foreign = (struct telemetry_metric){ .id = id,
+                                              .kind = (enum telemetry_kind)kind,
+                                              .entity = (enum telemetry_entity)entity,
+                                              .unit = unit,
+                                              .help = "",
+                                              .scale = 1 };
+    out->series = (struct telemetry_series){ .metric = telemetry_metric(id),
+                                             .labels = out->labels,
+                                             .label_count = labels };
     if (!out->series.metric)
         out->series.metric = &out->foreign;
     return true;
 }
 
-bool ring_dict_def(struct ring *r, const struct ring_series *s, struct ring_def *out)
+bool history_dict_def(struct history *r, const struct history_series *s, struct history_def *out)
 {
     for (int copy = 0; copy < 2; copy++) {
-        const struct ring_area *a = &r->file.map.dict[copy];
-        size_t room = a->size - s->at < RING_DEF_MAX ? a->size - s->at : RING_DEF_MAX;
+        const struct history_area *a = &r->file.map.dict[copy];
+        size_t room = a->size - s->at < HISTORY_DEF_MAX ? a->size - s->at : HISTORY_DEF_MAX;
         struct entry e;
 
-        if (ring_file_get(&r->file, a->at + s->at, &e, sizeof(e)) && e.len <= room &&
-            e.len >= sizeof(e) && ring_file_get(&r->file, a->at + s->at, out->bytes, e.len) &&
+        if (history_file_get(&r->file, a->at + s->at, &e, sizeof(e)) && e.len <= room &&
+            e.len >= sizeof(e) && history_file_get(&r->file, a->at + s->at, out->bytes, e.len) &&
             entry_good(r, out->bytes, e.len, &e) && e.id == s->id && parse_def(out, e.len))
             return true;
     }
@@ -227,14 +228,14 @@ bool ring_dict_def(struct ring *r, const struct ring_series *s, struct ring_def 
 }
 
 /* ---- both copies anew, one after the other, so that one is whole at any time */
-static enum rc write_copies(struct ring *r, const struct buf *bytes, struct err *err)
+static enum rc write_copies(struct history *r, const struct buf *bytes, struct err *err)
 {
     for (int copy = 1; copy >= 0; copy--) {
         enum rc rc =
-            ring_file_put(&r->file, r->file.map.dict[copy].at, buf_str(bytes), bytes->len, err);
+            history_file_put(&r->file, r->file.map.dict[copy].at, buf_str(bytes), bytes->len, err);
 
         if (!rc)
-            rc = ring_file_sync(&r->file, err);
+            rc = history_file_sync(&r->file, err);
         if (rc)
             return rc;
     }
@@ -242,9 +243,9 @@ static enum rc write_copies(struct ring *r, const struct buf *bytes, struct err 
 }
 
 /* `bytes` holds the entries of d->items in their order; all get a new generation. */
-static enum rc write_anew(struct ring *r, struct buf *bytes, struct err *err)
+static enum rc write_anew(struct history *r, struct buf *bytes, struct err *err)
 {
-    struct ring_dict *d = &r->dict;
+    struct history_dict *d = &r->dict;
     enum rc rc;
 
     for (size_t i = 0; i < d->count; i++) {
@@ -264,7 +265,7 @@ static enum rc write_anew(struct ring *r, struct buf *bytes, struct err *err)
 
 /* ---- at the start */
 struct loaded {
-    struct ring_series *items;
+    struct history_series *items;
     size_t count, cap;
     uint32_t generation;
     uint64_t end;
@@ -273,17 +274,17 @@ struct loaded {
 
 static void load_entry(struct loaded *l, const struct entry *e, const char *p, uint64_t at)
 {
-    struct ring_def *def = xmalloc(sizeof(*def));
+    struct history_def *def = xmalloc(sizeof(*def));
 
     memcpy(def->bytes, p, e->len);
     if (parse_def(def, e->len)) {
         VEC_GROW(l->items, l->count, l->cap);
         l->items[l->count++] =
-            (struct ring_series){ .hash = ring_dict_hash(&def->series),
-                                  .id = e->id,
-                                  .at = (uint32_t)at,
-                                  .metric = ring_dict_metric_hash(def->series.metric->id),
-                                  .seen = e->seen };
+            (struct history_series){ .hash = history_dict_hash(&def->series),
+                                     .id = e->id,
+                                     .at = (uint32_t)at,
+                                     .metric = history_dict_metric_hash(def->series.metric->id),
+                                     .seen = e->seen };
     } else {
         l->clean = false;
     }
@@ -292,7 +293,7 @@ static void load_entry(struct loaded *l, const struct entry *e, const char *p, u
 
 /* Entries of the newest generation, and older ones that stand before its end (none, unless a copy
  * was torn). */
-static void load_copy(const struct ring *r, const char *p, size_t size, struct loaded *l)
+static void load_copy(const struct history *r, const char *p, size_t size, struct loaded *l)
 {
     struct entry e;
     uint64_t at = 0, expect = 0;
@@ -310,7 +311,7 @@ static void load_copy(const struct ring *r, const char *p, size_t size, struct l
         len = entry_good(r, p + at, l->end - at, &e);
         if (len && at != expect)
             l->clean = false;
-        if (len && l->count < RING_SERIES_MAX)
+        if (len && l->count < HISTORY_SERIES_MAX)
             load_entry(l, &e, p + at, at);
         at += len ? len : ENTRY_STEP;
         expect = len ? at : expect;
@@ -319,7 +320,7 @@ static void load_copy(const struct ring *r, const char *p, size_t size, struct l
 
 static int by_id(const void *a, const void *b)
 {
-    const struct ring_series *p = a, *q = b;
+    const struct history_series *p = a, *q = b;
 
     return p->id < q->id ? -1 : p->id > q->id;
 }
@@ -332,18 +333,19 @@ static bool same(const struct loaded *a, const struct loaded *b)
 }
 
 /* What either has, packed into `out`, ids rising; places are those in `out` then. */
-static void unite(struct ring *r, const struct loaded l[2], const char *const p[2], struct buf *out)
+static void unite(struct history *r, const struct loaded l[2], const char *const p[2],
+                  struct buf *out)
 {
-    struct ring_dict *d = &r->dict;
+    struct history_dict *d = &r->dict;
 
     for (int copy = 0; copy < 2; copy++) {
         for (size_t i = 0; i < l[copy].count; i++) {
-            struct ring_series s = l[copy].items[i];
+            struct history_series s = l[copy].items[i];
             struct entry e;
 
             assert(p[copy]);
             memcpy(&e, p[copy] + s.at, sizeof(e));
-            if (d->count == RING_SERIES_MAX || out->len + e.len > r->file.map.dict[0].size)
+            if (d->count == HISTORY_SERIES_MAX || out->len + e.len > r->file.map.dict[0].size)
                 break;
             /* few are missing: what the other copy has is looked up one by one */
             if (copy && l[0].count && bsearch(&s, l[0].items, l[0].count, sizeof(s), by_id))
@@ -358,9 +360,9 @@ static void unite(struct ring *r, const struct loaded l[2], const char *const p[
         qsort(d->items, d->count, sizeof(*d->items), by_id);
 }
 
-static enum rc load_both(struct ring *r, const char *const p[2], struct err *err)
+static enum rc load_both(struct history *r, const char *const p[2], struct err *err)
 {
-    struct ring_dict *d = &r->dict;
+    struct history_dict *d = &r->dict;
     struct buf bytes = { 0 };
     struct loaded l[2];
     enum rc rc = RC_OK;
@@ -391,14 +393,14 @@ static enum rc load_both(struct ring *r, const char *const p[2], struct err *err
     return rc;
 }
 
-enum rc ring_dict_load(struct ring *r, struct err *err)
+enum rc history_dict_load(struct history *r, struct err *err)
 {
     size_t size = r->file.map.dict[0].size;
     char *p[2] = { xcalloc(1, size), xcalloc(1, size) };
     enum rc rc;
 
     for (int i = 0; i < 2; i++)
-        if (!ring_file_get(&r->file, r->file.map.dict[i].at, p[i], size))
+        if (!history_file_get(&r->file, r->file.map.dict[i].at, p[i], size))
             memset(p[i], 0, size); /* unreadable: as if it were empty */
     rc = load_both(r, (const char *const *)p, err);
     free(p[0]);
@@ -409,17 +411,17 @@ enum rc ring_dict_load(struct ring *r, struct err *err)
 /* ---- new series */
 static int by_seen(const void *a, const void *b)
 {
-    const struct ring_series *p = a, *q = b;
+    const struct history_series *p = a, *q = b;
 
     if (p->seen != q->seen)
         return p->seen < q->seen ? 1 : -1; /* latest first */
     return p->id < q->id ? 1 : -1;
 }
 
-void ring_dict_seen(struct ring *r, uint32_t minute)
+void history_dict_seen(struct history *r, uint32_t minute)
 {
     for (size_t i = 0; i < r->rows.slots; i++) {
-        struct ring_series *s = ring_dict_find(&r->dict, r->rows.ids[i]);
+        struct history_series *s = history_dict_find(&r->dict, r->rows.ids[i]);
 
         if (s)
             s->seen = minute;
@@ -427,21 +429,21 @@ void ring_dict_seen(struct ring *r, uint32_t minute)
 }
 
 /* Of items by_seen those that are kept, with their entries in `bytes`; how many. */
-static size_t keep_seen(struct ring *r, struct ring_series *items, size_t count, uint32_t minute,
-                        struct buf *bytes)
+static size_t keep_seen(struct history *r, struct history_series *items, size_t count,
+                        uint32_t minute, struct buf *bytes)
 {
     uint64_t room = r->file.map.dict[0].size / 4 * 3;
-    struct ring_def *def = xmalloc(sizeof(*def));
+    struct history_def *def = xmalloc(sizeof(*def));
     size_t keep = 0;
 
     for (size_t i = 0; i < count; i++) {
-        struct ring_series s = items[i];
+        struct history_series s = items[i];
         struct entry e;
 
-        if (!ring_dict_def(r, &s, def))
+        if (!history_dict_def(r, &s, def))
             continue;
         memcpy(&e, def->bytes, sizeof(e));
-        if (s.seen != minute && (bytes->len + e.len > room || keep >= RING_SERIES_MAX / 4 * 3))
+        if (s.seen != minute && (bytes->len + e.len > room || keep >= HISTORY_SERIES_MAX / 4 * 3))
             continue;
         s.at = (uint32_t)bytes->len;
         buf_add(bytes, def->bytes, e.len);
@@ -453,13 +455,13 @@ static size_t keep_seen(struct ring *r, struct ring_series *items, size_t count,
 
 /* Keeps the series seen latest, up to three quarters of what there is room for; those in use
  * stay.  When it cannot be written all is as before. */
-static enum rc make_room(struct ring *r, uint32_t minute, struct err *err)
+static enum rc make_room(struct history *r, uint32_t minute, struct err *err)
 {
-    struct ring_dict *d = &r->dict, old = *d;
+    struct history_dict *d = &r->dict, old = *d;
     struct buf bytes = { 0 };
     enum rc rc;
 
-    ring_dict_seen(r, minute);
+    history_dict_seen(r, minute);
     d->items = xcalloc(d->count, sizeof(*d->items));
     d->cap = d->count;
     memcpy(d->items, old.items, d->count * sizeof(*d->items));
@@ -478,30 +480,30 @@ static enum rc make_room(struct ring *r, uint32_t minute, struct err *err)
     free(old.items);
     d->forgotten += old.count - d->count;
     table_make(d);
-    ring_forget_map(r);
+    history_forget_map(r);
     return RC_OK;
 }
 
-static bool fits(const struct ring *r, size_t len)
+static bool fits(const struct history *r, size_t len)
 {
-    return r->dict.end + len <= r->file.map.dict[0].size && r->dict.count < RING_SERIES_MAX &&
+    return r->dict.end + len <= r->file.map.dict[0].size && r->dict.count < HISTORY_SERIES_MAX &&
            r->dict.next_id < UINT32_MAX - 1;
 }
 
-static enum rc add_entry(struct ring *r, const struct tele_series *s, struct buf *bytes,
+static enum rc add_entry(struct history *r, const struct telemetry_series *s, struct buf *bytes,
                          uint32_t minute, struct err *err)
 {
-    struct ring_dict *d = &r->dict;
-    struct ring_series item = { .hash = ring_dict_hash(s),
-                                .id = d->next_id,
-                                .at = (uint32_t)d->end,
-                                .metric = ring_dict_metric_hash(s->metric->id),
-                                .seen = minute };
+    struct history_dict *d = &r->dict;
+    struct history_series item = { .hash = history_dict_hash(s),
+                                   .id = d->next_id,
+                                   .at = (uint32_t)d->end,
+                                   .metric = history_dict_metric_hash(s->metric->id),
+                                   .seen = minute };
 
     seal_entry(r, bytes, item.id, minute);
     for (int copy = 0; copy < 2; copy++) {
-        enum rc rc = ring_file_put(&r->file, r->file.map.dict[copy].at + d->end, bytes->data,
-                                   bytes->len, err);
+        enum rc rc = history_file_put(&r->file, r->file.map.dict[copy].at + d->end, bytes->data,
+                                      bytes->len, err);
 
         if (rc)
             return rc;
@@ -519,10 +521,10 @@ static enum rc add_entry(struct ring *r, const struct tele_series *s, struct buf
     return RC_OK;
 }
 
-enum rc ring_dict_id(struct ring *r, const struct tele_series *s, uint32_t minute, uint32_t *id,
-                     struct err *err)
+enum rc history_dict_id(struct history *r, const struct telemetry_series *s, uint32_t minute,
+                        uint32_t *id, struct err *err)
 {
-    struct ring_series *known = by_hash(&r->dict, ring_dict_hash(s));
+    struct history_series *known = by_hash(&r->dict, history_dict_hash(s));
     struct buf bytes = { 0 };
     enum rc rc = RC_OK;
 
@@ -535,14 +537,14 @@ enum rc ring_dict_id(struct ring *r, const struct tele_series *s, uint32_t minut
         return RC_OK;
     }
     make_entry(&bytes, s);
-    if (bytes.len <= RING_DEF_MAX && !fits(r, bytes.len) && r->dict.count &&
+    if (bytes.len <= HISTORY_DEF_MAX && !fits(r, bytes.len) && r->dict.count &&
         minute / ROOM_EVERY != r->dict.room_at) {
         r->dict.room_at = minute / ROOM_EVERY; /* it costs a little: not for every series */
         pthread_mutex_lock(&r->lock);
         rc = make_room(r, minute, err);
         pthread_mutex_unlock(&r->lock);
     }
-    if (!rc && bytes.len <= RING_DEF_MAX && fits(r, bytes.len)) {
+    if (!rc && bytes.len <= HISTORY_DEF_MAX && fits(r, bytes.len)) {
         *id = r->dict.next_id;
         rc = add_entry(r, s, &bytes, minute, err);
     } else {
@@ -552,24 +554,24 @@ enum rc ring_dict_id(struct ring *r, const struct tele_series *s, uint32_t minut
     return rc;
 }
 
-uint64_t ring_refused(const struct ring *r)
+uint64_t history_refused(const struct history *r)
 {
     return r->dict.refused;
 }
 
-enum rc ring_dict_copy(struct ring *from, struct ring *to, struct err *err)
+enum rc history_dict_copy(struct history *from, struct history *to, struct err *err)
 {
-    struct ring_dict *d = &to->dict;
+    struct history_dict *d = &to->dict;
     uint64_t room = to->file.map.dict[0].size / 4 * 3;
-    struct ring_def *def = xmalloc(sizeof(*def));
+    struct history_def *def = xmalloc(sizeof(*def));
     struct buf bytes = { 0 };
     enum rc rc;
 
     for (size_t i = from->dict.count; i-- > 0;) { /* the newest, where not all fit */
-        struct ring_series s = from->dict.items[i];
+        struct history_series s = from->dict.items[i];
         struct entry e;
 
-        if (!ring_dict_def(from, &s, def))
+        if (!history_dict_def(from, &s, def))
             continue;
         memcpy(&e, def->bytes, sizeof(e));
         if (bytes.len + e.len > room)

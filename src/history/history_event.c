@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_event: events, each in a sector of its own, the oldest written over. */
+/* history_event: events, each in a sector of its own, the oldest written over. */
 #include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -13,13 +13,13 @@ struct slot {
     uint64_t file_id, seq;
     int64_t time_ns;
     int32_t kind, gpu, code, zero;
-    char text[TELE_VALUE_MAX];
+    char text[TELEMETRY_VALUE_MAX];
 };
-static_assert(sizeof(struct slot) <= RING_EVENT_SLOT, "an event has a sector");
+static_assert(sizeof(struct slot) <= HISTORY_EVENT_SLOT, "an event has a sector");
 
-static uint64_t slot_count(const struct ring *r)
+static uint64_t slot_count(const struct history *r)
 {
-    return r->file.map.events.size / RING_EVENT_SLOT;
+    return r->file.map.events.size / HISTORY_EVENT_SLOT;
 }
 
 static uint32_t slot_crc(const struct slot *s)
@@ -30,26 +30,28 @@ static uint32_t slot_crc(const struct slot *s)
     return crc32c(0, &copy, sizeof(copy));
 }
 
-static bool slot_read(struct ring *r, uint64_t i, struct slot *s)
+static bool slot_read(struct history *r, uint64_t i, struct slot *s)
 {
-    return ring_file_get(&r->file, r->file.map.events.at + i * RING_EVENT_SLOT, s, sizeof(*s)) &&
-           s->magic == RING_SLOT_MAGIC && s->file_id == r->file.id && s->crc == slot_crc(s) &&
-           s->kind >= 0 && s->kind < TELE_EVENT_KINDS && s->seq % slot_count(r) == i &&
+    return history_file_get(&r->file, r->file.map.events.at + i * HISTORY_EVENT_SLOT, s,
+                            sizeof(*s)) &&
+           s->magic == HISTORY_SLOT_MAGIC && s->file_id == r->file.id && s->crc == slot_crc(s) &&
+           s->kind >= 0 && s->kind < TELEMETRY_EVENT_KINDS && s->seq % slot_count(r) == i &&
            memchr(s->text, 0, sizeof(s->text));
 }
 
 /* Any byte of a slot that was written. */
-static bool slot_used(struct ring *r, uint64_t i)
+static bool slot_used(struct history *r, uint64_t i)
 {
     static const char zeros[sizeof(struct slot)];
     struct slot s;
 
-    return ring_file_get(&r->file, r->file.map.events.at + i * RING_EVENT_SLOT, &s, sizeof(s)) &&
+    return history_file_get(&r->file, r->file.map.events.at + i * HISTORY_EVENT_SLOT, &s,
+                            sizeof(s)) &&
            memcmp(&s, zeros, sizeof(s)) != 0;
 }
 
 /* A slot that is not empty and no event was one. */
-void ring_events_load(struct ring *r)
+void history_events_load(struct history *r)
 {
     struct slot s;
 
@@ -62,43 +64,43 @@ void ring_events_load(struct ring *r)
     }
 }
 
-static enum rc put_event(struct ring *r, const struct tele_event *e, struct err *err)
+static enum rc put_event(struct history *r, const struct telemetry_event *e, struct err *err)
 {
-    struct slot s = { .magic = RING_SLOT_MAGIC,
+    struct slot s = { .magic = HISTORY_SLOT_MAGIC,
                       .file_id = r->file.id,
                       .seq = r->event_seq,
                       .time_ns = e->time_ns,
                       .kind = (int32_t)e->kind,
                       .gpu = e->gpu,
                       .code = e->code };
-    uint64_t at = r->file.map.events.at + s.seq % slot_count(r) * RING_EVENT_SLOT;
+    uint64_t at = r->file.map.events.at + s.seq % slot_count(r) * HISTORY_EVENT_SLOT;
     enum rc rc;
 
     str_copy(s.text, sizeof(s.text), e->text);
     s.crc = slot_crc(&s);
-    rc = ring_file_put(&r->file, at, &s, sizeof(s), err);
+    rc = history_file_put(&r->file, at, &s, sizeof(s), err);
     if (!rc)
         r->event_seq++;
     return rc;
 }
 
-enum rc ring_append_event(struct ring *r, const struct tele_event *e, struct err *err)
+enum rc history_append_event(struct history *r, const struct telemetry_event *e, struct err *err)
 {
     enum rc rc;
 
-    if (e->kind < 0 || e->kind >= TELE_EVENT_KINDS)
+    if (e->kind < 0 || e->kind >= TELEMETRY_EVENT_KINDS)
         return err_set(err, RC_USAGE, "an event of unknown kind %d", (int)e->kind);
     pthread_mutex_lock(&r->writer);
     rc = put_event(r, e, err);
     if (!rc)
-        rc = ring_file_sync(&r->file, err);
+        rc = history_file_sync(&r->file, err);
     pthread_mutex_unlock(&r->writer);
     return rc;
 }
 
 struct kept {
     uint64_t seq;
-    struct tele_event event;
+    struct telemetry_event event;
 };
 
 static int by_time(const void *a, const void *b)
@@ -111,7 +113,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Those of the time, in their order; owned by the caller. */
-static struct kept *collect(struct ring *r, int64_t from_ns, int64_t to_ns, size_t *count)
+static struct kept *collect(struct history *r, int64_t from_ns, int64_t to_ns, size_t *count)
 {
     struct kept *all = NULL;
     size_t n = 0, cap = 0;
@@ -122,9 +124,10 @@ static struct kept *collect(struct ring *r, int64_t from_ns, int64_t to_ns, size
             continue;
         VEC_GROW(all, n, cap);
         all[n].seq = s.seq;
-        all[n].event = (struct tele_event){
-            .time_ns = s.time_ns, .kind = (enum tele_event_kind)s.kind, .gpu = s.gpu, .code = s.code
-        };
+        all[n].event = (struct telemetry_event){ .time_ns = s.time_ns,
+                                                 .kind = (enum telemetry_event_kind)s.kind,
+                                                 .gpu = s.gpu,
+                                                 .code = s.code };
         memcpy(all[n++].event.text, s.text, sizeof(s.text));
     }
     if (n)
@@ -133,8 +136,9 @@ static struct kept *collect(struct ring *r, int64_t from_ns, int64_t to_ns, size
     return all;
 }
 
-enum rc ring_events(struct ring *r, int64_t from_ns, int64_t to_ns,
-                    bool (*take)(void *arg, const struct tele_event *e), void *arg, struct err *err)
+enum rc history_events(struct history *r, int64_t from_ns, int64_t to_ns,
+                       bool (*take)(void *arg, const struct telemetry_event *e), void *arg,
+                       struct err *err)
 {
     struct kept *all;
     size_t count;
@@ -156,7 +160,7 @@ static int by_seq(const void *a, const void *b)
     return p->seq < q->seq ? -1 : p->seq > q->seq;
 }
 
-enum rc ring_events_copy(struct ring *from, struct ring *to, struct err *err)
+enum rc history_events_copy(struct history *from, struct history *to, struct err *err)
 {
     struct kept *all;
     enum rc rc = RC_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_file: the file itself: its head in two copies, its areas, and how it comes to be.
+/* history_file: the file itself: its head in two copies, its areas, and how it comes to be.
  *
  * A new file is made beside its name and renamed when it is whole and on the disk, so that a name
  * is a ring or is not there.  All space is reserved then: later writes change bytes that the file
@@ -84,12 +84,12 @@ static int sys_reserve(void *arg, int fd, off_t bytes)
     return zero_fill(fd, bytes);
 }
 
-static const struct ring_io sys_io = {
+static const struct history_io sys_io = {
     .read = sys_read, .write = sys_write, .sync = sys_sync, .reserve = sys_reserve
 };
 
 /* ---- reading and writing */
-bool ring_file_get(const struct ring_file *f, uint64_t at, void *p, size_t n)
+bool history_file_get(const struct history_file *f, uint64_t at, void *p, size_t n)
 {
     size_t done = 0;
 
@@ -106,7 +106,7 @@ bool ring_file_get(const struct ring_file *f, uint64_t at, void *p, size_t n)
     return true;
 }
 
-uint64_t ring_file_data(const struct ring_file *f, uint64_t at)
+uint64_t history_file_data(const struct history_file *f, uint64_t at)
 {
     off_t data = lseek(f->fd, (off_t)at, SEEK_DATA);
 
@@ -116,7 +116,7 @@ uint64_t ring_file_data(const struct ring_file *f, uint64_t at)
 }
 
 /* A full disk is a limit, anything else has failed. */
-static enum rc put_failed(const struct ring_file *f, const char *what, struct err *err)
+static enum rc put_failed(const struct history_file *f, const char *what, struct err *err)
 {
     if (errno == ENOSPC || errno == EDQUOT)
         return err_set(err, RC_LIMIT, "could not %s history '%s': %s", what, f->path,
@@ -124,7 +124,8 @@ static enum rc put_failed(const struct ring_file *f, const char *what, struct er
     return err_sys(err, "could not %s history '%s'", what, f->path);
 }
 
-enum rc ring_file_put(struct ring_file *f, uint64_t at, const void *p, size_t n, struct err *err)
+enum rc history_file_put(struct history_file *f, uint64_t at, const void *p, size_t n,
+                         struct err *err)
 {
     size_t done = 0;
 
@@ -144,7 +145,7 @@ enum rc ring_file_put(struct ring_file *f, uint64_t at, const void *p, size_t n,
     return RC_OK;
 }
 
-enum rc ring_file_sync(struct ring_file *f, struct err *err)
+enum rc history_file_sync(struct history_file *f, struct err *err)
 {
     if (!f->no_sync && f->io->sync(f->io->arg, f->fd))
         return put_failed(f, "sync", err);
@@ -155,26 +156,26 @@ enum rc ring_file_sync(struct ring_file *f, struct err *err)
 static uint64_t pages_of(uint64_t bytes, uint64_t max)
 {
     bytes = bytes < max ? bytes : max;
-    return bytes & ~(uint64_t)(RING_PAGE - 1);
+    return bytes & ~(uint64_t)(HISTORY_PAGE - 1);
 }
 
-void ring_map(uint64_t bytes, uint32_t minute_pct, struct ring_map *out)
+void history_map(uint64_t bytes, uint32_t minute_pct, struct history_map *out)
 {
-    uint64_t at = 2 * RING_PAGE, rest;
+    uint64_t at = 2 * HISTORY_PAGE, rest;
 
     for (int i = 0; i < 2; i++) {
-        out->dict[i] = (struct ring_area){ at, pages_of(bytes / 64, RING_DICT_MAX) };
+        out->dict[i] = (struct history_area){ at, pages_of(bytes / 64, HISTORY_DICT_MAX) };
         at += out->dict[i].size;
     }
     for (int i = 0; i < 2; i++) {
-        out->log[i] = (struct ring_area){ at, pages_of(bytes / 64, RING_LOG_MAX) };
+        out->log[i] = (struct history_area){ at, pages_of(bytes / 64, HISTORY_LOG_MAX) };
         at += out->log[i].size;
     }
-    out->events = (struct ring_area){ at, pages_of(bytes / 256, RING_EVENTS_AREA_MAX) };
+    out->events = (struct history_area){ at, pages_of(bytes / 256, HISTORY_EVENTS_AREA_MAX) };
     at += out->events.size;
     rest = bytes - at;
     out->minutes.size = pages_of(rest / 100 * minute_pct, rest);
-    out->seconds = (struct ring_area){ at, pages_of(rest - out->minutes.size, rest) };
+    out->seconds = (struct history_area){ at, pages_of(rest - out->minutes.size, rest) };
     out->minutes.at = at + out->seconds.size;
 }
 
@@ -189,49 +190,49 @@ static uint32_t super_crc(const struct super *s)
 
 static bool super_good(const struct super *s)
 {
-    return s->crc == super_crc(s) && s->page == RING_PAGE && s->bytes >= RING_BYTES_MIN &&
-           s->bytes <= RING_BYTES_MAX && s->bytes % RING_PAGE == 0 && s->minute_pct >= 1 &&
+    return s->crc == super_crc(s) && s->page == HISTORY_PAGE && s->bytes >= HISTORY_BYTES_MIN &&
+           s->bytes <= HISTORY_BYTES_MAX && s->bytes % HISTORY_PAGE == 0 && s->minute_pct >= 1 &&
            s->minute_pct <= MINUTE_PCT_MAX;
 }
 
-static enum rc super_put(struct ring_file *f, struct err *err)
+static enum rc super_put(struct history_file *f, struct err *err)
 {
-    struct super s = { .version = RING_VERSION,
+    struct super s = { .version = HISTORY_VERSION,
                        .id = f->id,
                        .bytes = f->bytes,
                        .minute_pct = f->minute_pct,
-                       .page = RING_PAGE };
+                       .page = HISTORY_PAGE };
 
     memcpy(s.magic, super_magic, sizeof(s.magic));
     s.crc = super_crc(&s);
     for (int i = 0; i < 2; i++)
-        if (ring_file_put(f, (uint64_t)i * RING_PAGE, &s, sizeof(s), err))
+        if (history_file_put(f, (uint64_t)i * HISTORY_PAGE, &s, sizeof(s), err))
             return err->code;
     return RC_OK;
 }
 
 /* Takes over what the head says; one good copy of two is enough. */
-static enum rc super_get(struct ring_file *f, struct err *err)
+static enum rc super_get(struct history_file *f, struct err *err)
 {
     struct super s;
     bool ours = false;
 
     for (int i = 0; i < 2; i++) {
-        if (!ring_file_get(f, (uint64_t)i * RING_PAGE, &s, sizeof(s)) ||
+        if (!history_file_get(f, (uint64_t)i * HISTORY_PAGE, &s, sizeof(s)) ||
             memcmp(s.magic, super_magic, sizeof(s.magic)) != 0)
             continue;
         ours = true;
-        if (s.crc == super_crc(&s) && s.version != RING_VERSION) {
+        if (s.crc == super_crc(&s) && s.version != HISTORY_VERSION) {
             err_hint(err, "Move it away, or use the program that made it.");
             return err_set(err, RC_PARSE, "'%s' is a history of version %u, this is %d", f->path,
-                           s.version, RING_VERSION);
+                           s.version, HISTORY_VERSION);
         }
         if (!super_good(&s))
             continue;
         f->id = s.id;
         f->bytes = s.bytes;
         f->minute_pct = s.minute_pct;
-        ring_map(f->bytes, f->minute_pct, &f->map);
+        history_map(f->bytes, f->minute_pct, &f->map);
         return RC_OK;
     }
     err_hint(err, "It is left as it is.  Move it away, or name another file.");
@@ -259,14 +260,14 @@ static bool head_is_whole(int fd)
     struct super s;
 
     for (int i = 0; i < 2; i++)
-        if (pread(fd, &s, sizeof(s), (off_t)i * RING_PAGE) == (ssize_t)sizeof(s) &&
+        if (pread(fd, &s, sizeof(s), (off_t)i * HISTORY_PAGE) == (ssize_t)sizeof(s) &&
             !memcmp(s.magic, super_magic, sizeof(s.magic)) && s.crc == super_crc(&s))
             return true;
     return false;
 }
 
-static const uint32_t magics[] = { RING_ENTRY_MAGIC, RING_RECORD_MAGIC, RING_SLOT_MAGIC,
-                                   RING_BLOCK_MAGIC };
+static const uint32_t magics[] = { HISTORY_ENTRY_MAGIC, HISTORY_RECORD_MAGIC, HISTORY_SLOT_MAGIC,
+                                   HISTORY_BLOCK_MAGIC };
 
 /* Zeros up to a magic number of ours, or to the end; holes are not read. */
 static bool zeros_then_ours(int fd, uint64_t bytes)
@@ -298,10 +299,10 @@ static bool zeros_then_ours(int fd, uint64_t bytes)
     return got >= 0 && !first;
 }
 
-bool ring_file_damaged(const char *path)
+bool history_file_damaged(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    struct ring_map m;
+    struct history_map m;
     struct stat st;
     bool ours = false;
 
@@ -309,9 +310,9 @@ bool ring_file_damaged(const char *path)
         return false;
     if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !head_is_whole(fd)) {
         for (int i = 0; i < 2 && !ours; i++)
-            ours = begins_as_ours(fd, (uint64_t)i * RING_PAGE, super_magic, sizeof(super_magic));
-        if (!ours && (uint64_t)st.st_size >= RING_BYTES_MIN) {
-            ring_map((uint64_t)st.st_size, MINUTE_PCT_DEFAULT, &m);
+            ours = begins_as_ours(fd, (uint64_t)i * HISTORY_PAGE, super_magic, sizeof(super_magic));
+        if (!ours && (uint64_t)st.st_size >= HISTORY_BYTES_MIN) {
+            history_map((uint64_t)st.st_size, MINUTE_PCT_DEFAULT, &m);
             ours = begins_as_ours(fd, m.dict[0].at, &magics[0], sizeof(magics[0])) ||
                    begins_as_ours(fd, m.dict[1].at, &magics[0], sizeof(magics[0])) ||
                    begins_as_ours(fd, m.log[0].at, &magics[1], sizeof(magics[1])) ||
@@ -325,30 +326,30 @@ bool ring_file_damaged(const char *path)
 }
 
 /* ---- making and opening */
-static void file_init(struct ring_file *f, const struct ring_opts *o, const struct ring_io *io,
-                      const char *path)
+static void file_init(struct history_file *f, const struct history_opts *o,
+                      const struct history_io *io, const char *path)
 {
-    *f = (struct ring_file){ .fd = -1,
-                             .path = xstrdup(path),
-                             .io = io ? io : &sys_io,
-                             .bytes = o->bytes ? o->bytes : RING_BYTES_DEFAULT,
-                             .minute_pct = o->minute_pct ? o->minute_pct : MINUTE_PCT_DEFAULT,
-                             .no_sync = o->no_sync };
-    f->bytes &= ~(uint64_t)(RING_PAGE - 1);
+    *f = (struct history_file){ .fd = -1,
+                                .path = xstrdup(path),
+                                .io = io ? io : &sys_io,
+                                .bytes = o->bytes ? o->bytes : HISTORY_BYTES_DEFAULT,
+                                .minute_pct = o->minute_pct ? o->minute_pct : MINUTE_PCT_DEFAULT,
+                                .no_sync = o->no_sync };
+    f->bytes &= ~(uint64_t)(HISTORY_PAGE - 1);
 }
 
-static enum rc check_opts(const struct ring_file *f, struct err *err)
+static enum rc check_opts(const struct history_file *f, struct err *err)
 {
-    if (f->bytes < RING_BYTES_MIN || f->bytes > RING_BYTES_MAX)
+    if (f->bytes < HISTORY_BYTES_MIN || f->bytes > HISTORY_BYTES_MAX)
         return err_set(err, RC_USAGE, "history '%s' of %llu bytes is not between %d MiB and 1 TiB",
-                       f->path, (unsigned long long)f->bytes, RING_BYTES_MIN >> 20);
+                       f->path, (unsigned long long)f->bytes, HISTORY_BYTES_MIN >> 20);
     if (f->minute_pct > MINUTE_PCT_MAX)
         return err_set(err, RC_USAGE, "history '%s': %u %% for minutes is above %d", f->path,
                        f->minute_pct, MINUTE_PCT_MAX);
     return RC_OK;
 }
 
-static enum rc lock_file(struct ring_file *f, struct err *err)
+static enum rc lock_file(struct history_file *f, struct err *err)
 {
     if (!flock(f->fd, LOCK_EX | LOCK_NB))
         return RC_OK;
@@ -366,8 +367,8 @@ static uint64_t random_id(void)
     return id | 1;
 }
 
-enum rc ring_file_make(struct ring_file *f, const struct ring_opts *o, const struct ring_io *io,
-                       uint64_t id, struct err *err)
+enum rc history_file_make(struct history_file *f, const struct history_opts *o,
+                          const struct history_io *io, uint64_t id, struct err *err)
 {
     char temp[FILE_PATH_MAX];
     enum rc rc;
@@ -379,7 +380,7 @@ enum rc ring_file_make(struct ring_file *f, const struct ring_opts *o, const str
     rc = check_opts(f, err);
     if (rc)
         return rc;
-    ring_map(f->bytes, f->minute_pct, &f->map);
+    history_map(f->bytes, f->minute_pct, &f->map);
     f->fd = open(temp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
     if (f->fd < 0)
         return err_sys(err, "could not make history '%s'", temp);
@@ -411,7 +412,7 @@ static enum rc sync_dir(const char *path, struct err *err)
     return rc;
 }
 
-enum rc ring_file_publish(struct ring_file *f, struct err *err)
+enum rc history_file_publish(struct history_file *f, struct err *err)
 {
     size_t len = strlen(f->path) - strlen(NEW_SUFFIX);
     char *path = xstrndup(f->path, len);
@@ -432,39 +433,39 @@ enum rc ring_file_publish(struct ring_file *f, struct err *err)
     return RC_OK;
 }
 
-void ring_file_unlink(struct ring_file *f)
+void history_file_unlink(struct history_file *f)
 {
     if (f->fd >= 0 && str_ends(f->path, NEW_SUFFIX))
         unlink(f->path);
 }
 
-void ring_file_discard(struct ring_file *f)
+void history_file_discard(struct history_file *f)
 {
-    ring_file_unlink(f);
-    ring_file_close(f);
+    history_file_unlink(f);
+    history_file_close(f);
 }
 
-void ring_file_close(struct ring_file *f)
+void history_file_close(struct history_file *f)
 {
     if (f->fd >= 0)
         close(f->fd);
     free(f->path);
-    *f = (struct ring_file){ .fd = -1 };
+    *f = (struct history_file){ .fd = -1 };
 }
 
 /* Does either copy of the head still say what this file was opened with? */
-static bool super_is_ours(const struct ring_file *f)
+static bool super_is_ours(const struct history_file *f)
 {
     struct super s;
 
     for (int i = 0; i < 2; i++)
-        if (ring_file_get(f, (uint64_t)i * RING_PAGE, &s, sizeof(s)) && super_good(&s) &&
+        if (history_file_get(f, (uint64_t)i * HISTORY_PAGE, &s, sizeof(s)) && super_good(&s) &&
             s.id == f->id)
             return true;
     return false;
 }
 
-enum rc ring_file_here(const struct ring_file *f, struct err *err)
+enum rc history_file_here(const struct history_file *f, struct err *err)
 {
     struct stat named, ours;
 
@@ -485,8 +486,8 @@ enum rc ring_file_here(const struct ring_file *f, struct err *err)
     return RC_OK;
 }
 
-enum rc ring_file_open(struct ring_file *f, const struct ring_opts *o, const struct ring_io *io,
-                       struct err *err)
+enum rc history_file_open(struct history_file *f, const struct history_opts *o,
+                          const struct history_io *io, struct err *err)
 {
     struct stat st;
     enum rc rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_log: rows until they lie in a block, one record a second.
+/* history_log: rows until they lie in a block, one record a second.
  *
  * The log has two halves.  Records go into one until its rows are a block that is on the disk;
  * then the next begin the other.  So the half that holds rows which are in no block is never
@@ -22,7 +22,7 @@ struct record {
     uint32_t slots;
 };
 static_assert(sizeof(struct record) == 48, "as in docs/ring.md");
-enum { RECORD_STEP = 8, SLOTS_MAX = TELE_SERIES_MAX };
+enum { RECORD_STEP = 8, SLOTS_MAX = TELEMETRY_SERIES_MAX };
 /* Payload: of a key u32 id for each slot; then a bit a slot that differs, then for each of these
  * u8 first byte | bytes - 1 << 4, and those bytes of the XOR. */
 
@@ -83,10 +83,10 @@ static bool get_values(const uint8_t *p, size_t len, const double *key, double *
 }
 
 /* ---- writing */
-static void make_record(struct ring *r, int64_t time_ns, const double *row, bool key)
+static void make_record(struct history *r, int64_t time_ns, const double *row, bool key)
 {
     struct buf *out = &r->log.record;
-    struct record h = { .magic = RING_RECORD_MAGIC,
+    struct record h = { .magic = HISTORY_RECORD_MAGIC,
                         .file_id = r->file.id,
                         .seq = r->next_seq,
                         .key_seq = key ? r->next_seq : r->log.key_seq,
@@ -105,11 +105,11 @@ static void make_record(struct ring *r, int64_t time_ns, const double *row, bool
     memcpy(out->data, &h, sizeof(h));
 }
 
-enum rc ring_log_put(struct ring *r, int64_t time_ns, const double *row, bool *full,
-                     struct err *err)
+enum rc history_log_put(struct history *r, int64_t time_ns, const double *row, bool *full,
+                        struct err *err)
 {
-    struct ring_log *l = &r->log;
-    const struct ring_area *a = &r->file.map.log[l->half];
+    struct history_log *l = &r->log;
+    const struct history_area *a = &r->file.map.log[l->half];
     bool key = !l->key_seq || l->key_slots != r->rows.slots;
     enum rc rc;
 
@@ -120,9 +120,9 @@ enum rc ring_log_put(struct ring *r, int64_t time_ns, const double *row, bool *f
         return err_set(err, RC_LIMIT, "a second of %zu series does not fit into history '%s'",
                        r->rows.slots, r->file.path);
     }
-    rc = ring_file_put(&r->file, a->at + l->end, l->record.data, l->record.len, err);
+    rc = history_file_put(&r->file, a->at + l->end, l->record.data, l->record.len, err);
     if (!rc)
-        rc = ring_file_sync(&r->file, err);
+        rc = history_file_sync(&r->file, err);
     if (rc)
         return rc; /* the next one takes its place */
     l->end += l->record.len;
@@ -147,7 +147,7 @@ struct founds {
     size_t torn; /* that begin as records do and are none, and hold what no block has */
 };
 
-static uint32_t record_good(const struct ring *r, const char *p, size_t room, struct record *h)
+static uint32_t record_good(const struct history *r, const char *p, size_t room, struct record *h)
 {
     struct record clean;
     uint32_t crc;
@@ -155,9 +155,10 @@ static uint32_t record_good(const struct ring *r, const char *p, size_t room, st
     if (room < sizeof(*h))
         return 0;
     memcpy(h, p, sizeof(*h));
-    if (h->magic != RING_RECORD_MAGIC || h->file_id != r->file.id || h->len > room - sizeof(*h) ||
-        h->len % RECORD_STEP || h->slots > SLOTS_MAX || !h->key_seq || h->key_seq > h->seq ||
-        h->seq >= UINT64_MAX / 2 || h->time_ns <= -RING_TIME_MAX || h->time_ns >= RING_TIME_MAX)
+    if (h->magic != HISTORY_RECORD_MAGIC || h->file_id != r->file.id ||
+        h->len > room - sizeof(*h) || h->len % RECORD_STEP || h->slots > SLOTS_MAX || !h->key_seq ||
+        h->key_seq > h->seq || h->seq >= UINT64_MAX / 2 || h->time_ns <= -HISTORY_TIME_MAX ||
+        h->time_ns >= HISTORY_TIME_MAX)
         return 0;
     clean = *h;
     clean.crc = 0;
@@ -168,7 +169,7 @@ static uint32_t record_good(const struct ring *r, const char *p, size_t room, st
 }
 
 /* All of them: a key may lie in a block already while what refers to it does not. */
-static void find_records(const struct ring *r, const char *p, size_t size, unsigned half,
+static void find_records(const struct history *r, const char *p, size_t size, unsigned half,
                          uint64_t folded, struct founds *out)
 {
     struct record h;
@@ -178,7 +179,8 @@ static void find_records(const struct ring *r, const char *p, size_t size, unsig
         len = record_good(r, p + i, size - i, &h);
         if (!len) {
             memcpy(&h, p + i, sizeof(h));
-            out->torn += h.magic == RING_RECORD_MAGIC && h.file_id == r->file.id && h.seq > folded;
+            out->torn +=
+                h.magic == HISTORY_RECORD_MAGIC && h.file_id == r->file.id && h.seq > folded;
             continue;
         }
         VEC_GROW(out->items, out->count, out->cap);
@@ -226,9 +228,9 @@ static bool rebuild_row(struct rebuilt *b, const struct found *f)
 }
 
 /* The row into r->rows, which has room.  Series that the dictionary lacks are left out. */
-static void keep_row(struct ring *r, const struct rebuilt *b, const struct found *f)
+static void keep_row(struct history *r, const struct rebuilt *b, const struct found *f)
 {
-    struct ring_rows *rows = &r->rows;
+    struct history_rows *rows = &r->rows;
     double *to = rows->values + rows->rows * rows->slot_cap;
     struct record h;
 
@@ -250,16 +252,16 @@ static void keep_row(struct ring *r, const struct rebuilt *b, const struct found
 }
 
 /* Slots only grow within a half: rows written before a series came have none of it. */
-static bool goes_on(const struct ring *r, const struct rebuilt *b, uint64_t seq)
+static bool goes_on(const struct history *r, const struct rebuilt *b, uint64_t seq)
 {
-    const struct ring_rows *rows = &r->rows;
+    const struct history_rows *rows = &r->rows;
     size_t both = rows->slots < b->slots ? rows->slots : b->slots;
 
     return rows->rows < rows->rows_cap && b->slots <= rows->slot_cap &&
            seq == rows->seq + rows->rows && !memcmp(rows->ids, b->ids, both * sizeof(*b->ids));
 }
 
-static void pad_rows(struct ring_rows *rows, size_t from, size_t to)
+static void pad_rows(struct history_rows *rows, size_t from, size_t to)
 {
     for (size_t i = 0; i < rows->rows; i++)
         for (size_t j = from; j < to; j++)
@@ -268,17 +270,17 @@ static void pad_rows(struct ring_rows *rows, size_t from, size_t to)
 
 /* Sequence numbers rise by one: those without a row were lost.  A record at the end, behind which
  * no other tells of it, is known by how it begins; one in between was counted with the numbers. */
-static void count_missing(struct ring *r, uint64_t missing, size_t torn)
+static void count_missing(struct history *r, uint64_t missing, size_t torn)
 {
     size_t unknown = 0;
 
     for (size_t i = 0; i < r->rows.slots; i++)
-        unknown += !ring_dict_find(&r->dict, r->rows.ids[i]);
+        unknown += !history_dict_find(&r->dict, r->rows.ids[i]);
     r->bad_blocks += (missing > torn ? missing : torn) + unknown;
 }
 
 /* Blocks of all but the rows that can go on in their half. */
-static enum rc replay(struct ring *r, const struct founds *all, uint64_t folded, struct err *err)
+static enum rc replay(struct history *r, const struct founds *all, uint64_t folded, struct err *err)
 {
     struct rebuilt *b = xcalloc(1, sizeof(*b));
     enum rc rc = RC_OK;
@@ -297,9 +299,9 @@ static enum rc replay(struct ring *r, const struct founds *all, uint64_t folded,
         last = f->seq;
         rebuilt++;
         if (r->rows.rows && (half != f->half || !goes_on(r, b, f->seq)))
-            rc = ring_fold_rows(r, err);
+            rc = history_fold_rows(r, err);
         if (!rc && !r->rows.rows)
-            ring_rows_reset(r, b->slots);
+            history_rows_reset(r, b->slots);
         if (!rc && b->slots > r->rows.slots)
             pad_rows(&r->rows, r->rows.slots, b->slots);
         if (!rc)
@@ -316,17 +318,17 @@ static enum rc replay(struct ring *r, const struct founds *all, uint64_t folded,
     return rc;
 }
 
-enum rc ring_log_recover(struct ring *r, uint64_t folded, struct err *err)
+enum rc history_log_recover(struct history *r, uint64_t folded, struct err *err)
 {
     struct founds all = { 0 };
     char *p[2];
     enum rc rc;
 
     for (unsigned i = 0; i < 2; i++) {
-        const struct ring_area *a = &r->file.map.log[i];
+        const struct history_area *a = &r->file.map.log[i];
 
         p[i] = xcalloc(1, a->size);
-        if (ring_file_get(&r->file, a->at, p[i], a->size))
+        if (history_file_get(&r->file, a->at, p[i], a->size))
             find_records(r, p[i], a->size, i, folded, &all);
     }
     if (all.count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_minute: minutes made from blocks of seconds.
+/* history_minute: minutes made from blocks of seconds.
  *
  * Nothing of it is kept in memory while seconds come in: when an hour of rows lies in blocks,
  * they are read again, some series at a time, and become blocks of minutes, one at most with each
@@ -17,14 +17,14 @@
 enum { MIN_SAME = 1, MAX_SAME = 2, MEAN_SAME = 4, NO_MEAN = 8, MINUTE_FLAGS = 15 };
 enum { CELL_BYTES = 128 }; /* a minute of a series at its worst */
 
-int64_t ring_minute_of(int64_t t)
+int64_t history_minute_of(int64_t t)
 {
-    int64_t rest = t % RING_MINUTE;
+    int64_t rest = t % HISTORY_MINUTE;
 
-    return t - (rest < 0 ? rest + RING_MINUTE : rest);
+    return t - (rest < 0 ? rest + HISTORY_MINUTE : rest);
 }
 
-void ring_minutes_alloc(struct ring_minutes *m, size_t rows)
+void history_minutes_alloc(struct history_minutes *m, size_t rows)
 {
     m->last = xcalloc(rows * 5, sizeof(double));
     m->min = m->last + rows;
@@ -37,7 +37,7 @@ void ring_minutes_alloc(struct ring_minutes *m, size_t rows)
 static bool get_column(const uint8_t **p, const uint8_t *end, double *v, const double *count,
                        size_t known, size_t rows)
 {
-    size_t used = ring_code_get(*p, (size_t)(end - *p), v, known);
+    size_t used = history_code_get(*p, (size_t)(end - *p), v, known);
 
     *p += used;
     for (size_t i = rows; used && i-- > 0;)
@@ -45,7 +45,7 @@ static bool get_column(const uint8_t **p, const uint8_t *end, double *v, const d
     return used;
 }
 
-bool ring_minutes_get(const uint8_t *p, size_t len, size_t rows, struct ring_minutes *out)
+bool history_minutes_get(const uint8_t *p, size_t len, size_t rows, struct history_minutes *out)
 {
     double *const columns[] = { out->min, out->max, out->mean };
     const uint8_t *end = p + len;
@@ -55,7 +55,7 @@ bool ring_minutes_get(const uint8_t *p, size_t len, size_t rows, struct ring_min
     if (!len || (*p & ~(unsigned)MINUTE_FLAGS))
         return false;
     flags = *p++;
-    used = ring_code_get(p, (size_t)(end - p), out->count, rows);
+    used = history_code_get(p, (size_t)(end - p), out->count, rows);
     p += used;
     for (size_t i = 0; i < rows; i++) {
         if (!used || !(out->count[i] >= 0 && out->count[i] <= UINT32_MAX))
@@ -76,7 +76,7 @@ bool ring_minutes_get(const uint8_t *p, size_t len, size_t rows, struct ring_min
     return true;
 }
 
-static void put_minutes(struct buf *out, struct ring_minutes *m, size_t rows, bool counter)
+static void put_minutes(struct buf *out, struct history_minutes *m, size_t rows, bool counter)
 {
     double *const columns[] = { m->last, m->min, m->max, m->mean };
     unsigned flags = counter ? NO_MEAN : 0;
@@ -87,35 +87,35 @@ static void put_minutes(struct buf *out, struct ring_minutes *m, size_t rows, bo
             continue;
         for (unsigned j = 0; j < 3; j++)
             columns[j][known] = columns[j][i];
-        m->mean[known] = counter ? 0 : ring_round(m->mean[i] / m->count[i]);
+        m->mean[known] = counter ? 0 : history_round(m->mean[i] / m->count[i]);
         known++;
     }
     for (unsigned j = 1; j < 4; j++)
         if (!(j == 3 && counter) && !memcmp(columns[j], m->last, known * sizeof(double)))
             flags |= 1u << (j - 1);
     buf_addc(out, (char)flags);
-    ring_code_put(out, m->count, rows);
+    history_code_put(out, m->count, rows);
     for (unsigned j = 0; j < 4; j++)
         if (!j || (!(flags & (1u << (j - 1))) && !(j == 3 && counter)))
-            ring_code_put(out, columns[j], known);
+            history_code_put(out, columns[j], known);
 }
 
 /* ---- what is due */
-static bool in_fold(const struct ring *r, const struct ring_block *b)
+static bool in_fold(const struct history *r, const struct history_block *b)
 {
     return b->seq >= r->fold.seq && b->seq_last <= r->fold.seq_last;
 }
 
 /* Begins with the oldest blocks that are no minutes yet; false: fewer than `least` rows. */
-static bool fold_begin(struct ring *r, uint64_t least)
+static bool fold_begin(struct history *r, uint64_t least)
 {
-    const struct ring_index *x = &r->seconds;
+    const struct history_index *x = &r->seconds;
     uint64_t rows = 0;
     size_t blocks = 0;
 
-    for (size_t i = 0; i < x->count && rows < RING_FOLD_ROWS && blocks < RING_FOLD_BLOCKS_MAX;
+    for (size_t i = 0; i < x->count && rows < HISTORY_FOLD_ROWS && blocks < HISTORY_FOLD_BLOCKS_MAX;
          i++) {
-        const struct ring_block *b = &x->items[x->first + i];
+        const struct history_block *b = &x->items[x->first + i];
 
         if (b->seq <= r->minuted)
             continue;
@@ -131,7 +131,7 @@ static bool fold_begin(struct ring *r, uint64_t least)
     return true;
 }
 
-static void fold_end(struct ring *r)
+static void fold_end(struct history *r)
 {
     pthread_mutex_lock(&r->lock);
     r->minuted = r->fold.seq_last;
@@ -151,7 +151,7 @@ struct batch {
 static void add_minutes(struct batch *b, const int64_t *times, size_t rows)
 {
     for (size_t i = 0; i < rows; i++) {
-        int64_t m = ring_minute_of(times[i]);
+        int64_t m = history_minute_of(times[i]);
 
         if (b->count && b->minutes[b->count - 1] == m)
             continue;
@@ -160,11 +160,11 @@ static void add_minutes(struct batch *b, const int64_t *times, size_t rows)
     }
 }
 
-static void add_ids(struct batch *b, const struct ring_opened *o, uint32_t from)
+static void add_ids(struct batch *b, const struct history_opened *o, uint32_t from)
 {
     size_t taken = 0;
 
-    for (uint32_t i = 0; i < o->block.series && taken <= RING_FOLD_SERIES_MAX; i++) {
+    for (uint32_t i = 0; i < o->block.series && taken <= HISTORY_FOLD_SERIES_MAX; i++) {
         if (o->dir[i].id < from)
             continue;
         VEC_GROW(b->ids, b->id_count, b->id_cap);
@@ -181,18 +181,18 @@ static int by_id(const void *a, const void *b)
 }
 
 /* The series of this block, and the minutes of all rows. */
-static void batch_plan(struct ring *r, struct batch *b)
+static void batch_plan(struct history *r, struct batch *b)
 {
-    const struct ring_index *x = &r->seconds;
-    struct ring_opened o = { .head = { .max = RING_BLOCK_MAX + 1 } };
-    int64_t *times = xcalloc(RING_BLOCK_ROWS_MAX, sizeof(*times));
+    const struct history_index *x = &r->seconds;
+    struct history_opened o = { .head = { .max = HISTORY_BLOCK_MAX + 1 } };
+    int64_t *times = xcalloc(HISTORY_BLOCK_ROWS_MAX, sizeof(*times));
     size_t unique = 0, most;
 
     for (size_t i = 0; i < x->count; i++) {
-        const struct ring_block *block = &x->items[x->first + i];
+        const struct history_block *block = &x->items[x->first + i];
 
-        if (!in_fold(r, block) || !ring_block_open(r, x, block, &o) ||
-            !ring_opened_times(&o, times))
+        if (!in_fold(r, block) || !history_block_open(r, x, block, &o) ||
+            !history_opened_times(&o, times))
             continue;
         add_minutes(b, times, o.block.rows);
         add_ids(b, &o, r->fold.next_id);
@@ -203,15 +203,16 @@ static void batch_plan(struct ring *r, struct batch *b)
         if (!i || b->ids[i] != b->ids[i - 1])
             b->ids[unique++] = b->ids[i];
     most = r->minutes.area.size / 2 / CELL_BYTES;
-    most = (most < RING_FOLD_CELLS_MAX ? most : RING_FOLD_CELLS_MAX) / (b->count ? b->count : 1);
-    most = most < 1 ? 1 : most > RING_FOLD_SERIES_MAX ? RING_FOLD_SERIES_MAX : most;
+    most =
+        (most < HISTORY_FOLD_CELLS_MAX ? most : HISTORY_FOLD_CELLS_MAX) / (b->count ? b->count : 1);
+    most = most < 1 ? 1 : most > HISTORY_FOLD_SERIES_MAX ? HISTORY_FOLD_SERIES_MAX : most;
     b->last = unique <= most;
     b->id_count = b->last ? unique : most;
     buf_release(&o.head);
     free(times);
 }
 
-static void count_value(struct ring_minutes *m, size_t i, double v)
+static void count_value(struct history_minutes *m, size_t i, double v)
 {
     if (!(m->count[i] > 0)) {
         m->min[i] = m->max[i] = v;
@@ -225,23 +226,23 @@ static void count_value(struct ring_minutes *m, size_t i, double v)
 }
 
 /* All rows of one series of the reader; false: it has none. */
-static bool series_minutes(const struct batch *b, const struct ring_reader *d, size_t series,
-                           struct ring_minutes *m, double *values)
+static bool series_minutes(const struct batch *b, const struct history_reader *d, size_t series,
+                           struct history_minutes *m, double *values)
 {
     bool any = false;
     size_t at = 0;
 
     memset(m->count, 0, b->count * sizeof(*m->count));
     for (size_t i = 0; i < d->count; i++) {
-        const struct ring_piece *p = &d->pieces[i];
+        const struct history_piece *p = &d->pieces[i];
         const int64_t *times = d->times + p->times;
 
         if (!p->chunk[series].len ||
-            !ring_code_get((const uint8_t *)d->bytes.data + p->chunk[series].at,
-                           p->chunk[series].len, values, p->block.rows))
+            !history_code_get((const uint8_t *)d->bytes.data + p->chunk[series].at,
+                              p->chunk[series].len, values, p->block.rows))
             continue;
         for (size_t j = 0; j < p->block.rows; j++) {
-            while (at < b->count && b->minutes[at] != ring_minute_of(times[j]))
+            while (at < b->count && b->minutes[at] != history_minute_of(times[j]))
                 at++;
             if (at == b->count)
                 return any; /* a block that the plan could not read */
@@ -254,70 +255,70 @@ static bool series_minutes(const struct batch *b, const struct ring_reader *d, s
     return any;
 }
 
-static bool is_counter(struct ring *r, uint32_t id, struct ring_def *def)
+static bool is_counter(struct history *r, uint32_t id, struct history_def *def)
 {
-    const struct ring_series *s = ring_dict_find(&r->dict, id);
+    const struct history_series *s = history_dict_find(&r->dict, id);
 
-    return s && ring_dict_def(r, s, def) && def->series.metric->kind == TELE_COUNTER;
+    return s && history_dict_def(r, s, def) && def->series.metric->kind == TELEMETRY_COUNTER;
 }
 
-static void add_group(struct ring *r, const struct batch *b, const uint32_t *ids, size_t count,
-                      struct ring_making *m)
+static void add_group(struct history *r, const struct batch *b, const uint32_t *ids, size_t count,
+                      struct history_making *m)
 {
-    const struct ring_index *x = &r->seconds;
-    double *values = xcalloc(RING_BLOCK_ROWS_MAX, sizeof(*values));
-    struct ring_def *def = xmalloc(sizeof(*def));
-    struct ring_minutes sums;
-    struct ring_reader d;
+    const struct history_index *x = &r->seconds;
+    double *values = xcalloc(HISTORY_BLOCK_ROWS_MAX, sizeof(*values));
+    struct history_def *def = xmalloc(sizeof(*def));
+    struct history_minutes sums;
+    struct history_reader d;
 
-    ring_minutes_alloc(&sums, b->count);
-    ring_reader_init(&d, r, ids, count);
+    history_minutes_alloc(&sums, b->count);
+    history_reader_init(&d, r, ids, count);
     for (size_t i = 0; i < x->count; i++)
         if (in_fold(r, &x->items[x->first + i]))
-            ring_reader_add(&d, x, &x->items[x->first + i]);
+            history_reader_add(&d, x, &x->items[x->first + i]);
     for (size_t i = 0; i < count; i++) {
         if (!series_minutes(b, &d, i, &sums, values))
             continue;
-        ring_making_chunk(m, ids[i]);
+        history_making_chunk(m, ids[i]);
         put_minutes(&m->chunks, &sums, b->count, is_counter(r, ids[i], def));
-        ring_making_chunk_end(m);
+        history_making_chunk_end(m);
     }
-    ring_reader_release(&d);
+    history_reader_release(&d);
     free(sums.last);
     free(values);
     free(def);
 }
 
-static enum rc write_batch(struct ring *r, const struct batch *b, struct err *err)
+static enum rc write_batch(struct history *r, const struct batch *b, struct err *err)
 {
-    struct ring_making m;
+    struct history_making m;
     enum rc rc;
 
-    ring_making_begin(&m, r->fold.seq, r->fold.seq_last);
-    ring_making_times(&m, b->minutes, b->count);
+    history_making_begin(&m, r->fold.seq, r->fold.seq_last);
+    history_making_times(&m, b->minutes, b->count);
     m.block.id_lo = b->ids[0];
     m.block.id_hi = b->last ? UINT32_MAX : b->ids[b->id_count - 1];
     m.block.last = b->last;
-    for (size_t i = 0; i < b->id_count; i += RING_GROUP_MAX)
+    for (size_t i = 0; i < b->id_count; i += HISTORY_GROUP_MAX)
         add_group(r, b, b->ids + i,
-                  b->id_count - i < RING_GROUP_MAX ? b->id_count - i : RING_GROUP_MAX, &m);
-    rc = ring_block_write(r, &r->minutes, &m, err);
+                  b->id_count - i < HISTORY_GROUP_MAX ? b->id_count - i : HISTORY_GROUP_MAX, &m);
+    rc = history_block_write(r, &r->minutes, &m, err);
     if (!rc)
-        rc = ring_file_sync(&r->file, err);
+        rc = history_file_sync(&r->file, err);
     if (!rc)
-        ring_block_add(r, &r->minutes, &m.block);
-    ring_making_release(&m);
+        history_block_add(r, &r->minutes, &m.block);
+    history_making_release(&m);
     return rc;
 }
 
-static enum rc fold_batch(struct ring *r, struct err *err)
+static enum rc fold_batch(struct history *r, struct err *err)
 {
     struct batch b = { 0 };
     enum rc rc = RC_OK;
 
     batch_plan(r, &b);
     b.last = b.last || !b.id_count;
-    if (b.id_count && b.count <= RING_BLOCK_ROWS_MAX)
+    if (b.id_count && b.count <= HISTORY_BLOCK_ROWS_MAX)
         rc = write_batch(r, &b, err);
     if (!rc && b.last)
         fold_end(r);
@@ -328,16 +329,16 @@ static enum rc fold_batch(struct ring *r, struct err *err)
     return rc;
 }
 
-enum rc ring_fold_turn(struct ring *r, struct err *err)
+enum rc history_fold_turn(struct history *r, struct err *err)
 {
     if (!r->fold.active && r->fold.look) {
         r->fold.look = false;
-        (void)fold_begin(r, RING_FOLD_ROWS);
+        (void)fold_begin(r, HISTORY_FOLD_ROWS);
     }
     return r->fold.active ? fold_batch(r, err) : RC_OK;
 }
 
-enum rc ring_fold_until(struct ring *r, uint64_t seq, struct err *err)
+enum rc history_fold_until(struct history *r, uint64_t seq, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -346,14 +347,14 @@ enum rc ring_fold_until(struct ring *r, uint64_t seq, struct err *err)
     return rc;
 }
 
-void ring_fold_resume(struct ring *r)
+void history_fold_resume(struct history *r)
 {
-    struct ring_index *x = &r->minutes;
-    const struct ring_block *b;
+    struct history_index *x = &r->minutes;
+    const struct history_block *b;
 
-    if (x->count && !ring_block_whole(r, x, &x->items[x->first + x->count - 1])) {
+    if (x->count && !history_block_whole(r, x, &x->items[x->first + x->count - 1])) {
         r->bad_blocks++;
-        ring_index_drop_newest(r, x);
+        history_index_drop_newest(r, x);
     }
     for (size_t i = 0; i < x->count; i++) {
         b = &x->items[x->first + i];
@@ -366,9 +367,9 @@ void ring_fold_resume(struct ring *r)
     b = &x->items[x->first + x->count - 1];
     if (b->last || b->seq <= r->minuted || b->id_hi == UINT32_MAX)
         return;
-    r->fold = (struct ring_fold){ .active = true,
-                                  .look = true,
-                                  .seq = b->seq,
-                                  .seq_last = b->seq_last,
-                                  .next_id = b->id_hi + 1 };
+    r->fold = (struct history_fold){ .active = true,
+                                     .look = true,
+                                     .seq = b->seq,
+                                     .seq_last = b->seq_last,
+                                     .next_id = b->id_hi + 1 };
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_read: queries.
+/* history_read: queries.
  *
  * Under the lock a query copies which blocks there are and the rows that are in none; then it
  * reads blocks without it, a few series at a time, each block once.  The writer may write over
@@ -15,17 +15,18 @@
 enum { SPAN_MAX = 64 << 10 }; /* bytes read at once, when chunks lie near each other */
 
 /* ---- the reader */
-void ring_reader_init(struct ring_reader *d, struct ring *r, const uint32_t *ids, size_t count)
+void history_reader_init(struct history_reader *d, struct history *r, const uint32_t *ids,
+                         size_t count)
 {
-    assert(count <= RING_GROUP_MAX);
-    *d = (struct ring_reader){ .r = r,
-                               .ids = ids,
-                               .id_count = count,
-                               .bytes = { .max = RING_READ_MAX },
-                               .opened = { .head = { .max = RING_BLOCK_MAX + 1 } } };
+    assert(count <= HISTORY_GROUP_MAX);
+    *d = (struct history_reader){ .r = r,
+                                  .ids = ids,
+                                  .id_count = count,
+                                  .bytes = { .max = HISTORY_READ_MAX },
+                                  .opened = { .head = { .max = HISTORY_BLOCK_MAX + 1 } } };
 }
 
-void ring_reader_release(struct ring_reader *d)
+void history_reader_release(struct history_reader *d)
 {
     free(d->pieces);
     free(d->times);
@@ -33,7 +34,7 @@ void ring_reader_release(struct ring_reader *d)
     buf_release(&d->opened.head);
 }
 
-static bool add_times(struct ring_reader *d, struct ring_piece *p)
+static bool add_times(struct history_reader *d, struct history_piece *p)
 {
     size_t rows = p->block.rows;
 
@@ -42,36 +43,36 @@ static bool add_times(struct ring_reader *d, struct ring_piece *p)
         d->times = xreallocarray(d->times, d->time_cap, sizeof(*d->times));
     }
     p->times = d->time_count;
-    if (!ring_opened_times(&d->opened, d->times + p->times))
+    if (!history_opened_times(&d->opened, d->times + p->times))
         return false;
     d->time_count += rows;
     return true;
 }
 
-static bool keep_chunk(struct ring_reader *d, struct ring_piece *p, size_t i, const uint8_t *bytes,
-                       uint32_t len)
+static bool keep_chunk(struct history_reader *d, struct history_piece *p, size_t i,
+                       const uint8_t *bytes, uint32_t len)
 {
-    if (!ring_chunk_good(&p->block, d->ids[i], bytes, len))
+    if (!history_chunk_good(&p->block, d->ids[i], bytes, len))
         return false;
     p->chunk[i].at = d->bytes.len;
-    p->chunk[i].len = len - RING_CHUNK_HEAD;
-    buf_add(&d->bytes, bytes + RING_CHUNK_HEAD, len - RING_CHUNK_HEAD);
+    p->chunk[i].len = len - HISTORY_CHUNK_HEAD;
+    buf_add(&d->bytes, bytes + HISTORY_CHUNK_HEAD, len - HISTORY_CHUNK_HEAD);
     if (d->bytes.over)
         p->chunk[i].len = 0;
     return true;
 }
 
 /* Reads the chunks, all at once where they are near each other; false: one is damaged. */
-static bool add_chunks(struct ring_reader *d, struct ring_piece *p)
+static bool add_chunks(struct history_reader *d, struct history_piece *p)
 {
-    uint32_t at[RING_GROUP_MAX], len[RING_GROUP_MAX], lo = UINT32_MAX, hi = 0;
+    uint32_t at[HISTORY_GROUP_MAX], len[HISTORY_GROUP_MAX], lo = UINT32_MAX, hi = 0;
     uint8_t small[4096], *bytes = small;
     bool good = true, whole;
 
     for (size_t i = 0; i < d->id_count; i++) {
         len[i] = 0;
         p->chunk[i].len = 0;
-        if (!ring_opened_chunk(&d->opened, d->ids[i], &at[i], &len[i]))
+        if (!history_opened_chunk(&d->opened, d->ids[i], &at[i], &len[i]))
             continue;
         lo = at[i] < lo ? at[i] : lo;
         hi = at[i] + len[i] > hi ? at[i] + len[i] : hi;
@@ -82,7 +83,7 @@ static bool add_chunks(struct ring_reader *d, struct ring_piece *p)
     if (whole && hi - lo > sizeof(small))
         bytes = xmalloc(hi - lo);
     if (whole)
-        good = ring_file_get(&d->r->file, d->opened.at + lo, bytes, hi - lo);
+        good = history_file_get(&d->r->file, d->opened.at + lo, bytes, hi - lo);
     for (size_t i = 0; good && i < d->id_count; i++) {
         uint8_t *one;
 
@@ -93,7 +94,7 @@ static bool add_chunks(struct ring_reader *d, struct ring_piece *p)
             continue;
         }
         one = xmalloc(len[i]);
-        good = ring_file_get(&d->r->file, d->opened.at + at[i], one, len[i]) &&
+        good = history_file_get(&d->r->file, d->opened.at + at[i], one, len[i]) &&
                keep_chunk(d, p, i, one, len[i]);
         free(one);
     }
@@ -103,13 +104,14 @@ static bool add_chunks(struct ring_reader *d, struct ring_piece *p)
 }
 
 /* Is the block still what the index says?  Else it was written over, which is no damage. */
-static bool still_there(struct ring *r, const struct ring_index *x, const struct ring_block *b)
+static bool still_there(struct history *r, const struct history_index *x,
+                        const struct history_block *b)
 {
     bool there = false;
 
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < x->count && !there; i++) {
-        const struct ring_block *c = &x->items[x->first + i];
+        const struct history_block *c = &x->items[x->first + i];
 
         there = c->page == b->page && c->seq == b->seq && c->id_lo == b->id_lo;
     }
@@ -117,36 +119,37 @@ static bool still_there(struct ring *r, const struct ring_index *x, const struct
     return there;
 }
 
-void ring_bad(struct ring *r)
+void history_bad(struct history *r)
 {
     pthread_mutex_lock(&r->lock);
     r->bad_blocks++;
     pthread_mutex_unlock(&r->lock);
 }
 
-void ring_reader_add(struct ring_reader *d, const struct ring_index *x, const struct ring_block *b)
+void history_reader_add(struct history_reader *d, const struct history_index *x,
+                        const struct history_block *b)
 {
-    struct ring_piece *p;
+    struct history_piece *p;
 
     if (b->id_hi < d->ids[0] || b->id_lo > d->ids[d->id_count - 1])
         return;
     VEC_GROW(d->pieces, d->count, d->cap);
     p = &d->pieces[d->count];
     p->block = *b;
-    if (!ring_block_open(d->r, x, b, &d->opened) || d->opened.block.rows != b->rows ||
+    if (!history_block_open(d->r, x, b, &d->opened) || d->opened.block.rows != b->rows ||
         !add_times(d, p)) {
         if (still_there(d->r, x, b))
-            ring_bad(d->r);
+            history_bad(d->r);
         return;
     }
     if (!add_chunks(d, p) && still_there(d->r, x, b))
-        ring_bad(d->r); /* those before the damaged one are good */
+        history_bad(d->r); /* those before the damaged one are good */
     d->count++;
 }
 
 /* ---- points of one series */
 struct points {
-    struct ring_point *items;
+    struct history_point *items;
     size_t count, cap;
     int64_t from, to, step;
     bool mixed; /* not in time order */
@@ -166,7 +169,7 @@ static int64_t step_of(const struct points *p, int64_t t)
 /* Room for `more`; false: there are too many. */
 static bool points_room(struct points *p, size_t more)
 {
-    if (p->count + more > RING_POINTS_MAX) {
+    if (p->count + more > HISTORY_POINTS_MAX) {
         p->over = true;
         return false;
     }
@@ -178,7 +181,7 @@ static bool points_room(struct points *p, size_t more)
 }
 
 /* Sums stand in `mean` until points_end(). */
-static void point_merge(struct ring_point *q, const struct ring_point *v)
+static void point_merge(struct history_point *q, const struct history_point *v)
 {
     q->min = v->min < q->min ? v->min : q->min;
     q->max = v->max > q->max ? v->max : q->max;
@@ -187,9 +190,9 @@ static void point_merge(struct ring_point *q, const struct ring_point *v)
     q->count += v->count;
 }
 
-static void points_add(struct points *p, int64_t t, const struct ring_point *v)
+static void points_add(struct points *p, int64_t t, const struct history_point *v)
 {
-    struct ring_point *q = p->count ? &p->items[p->count - 1] : NULL;
+    struct history_point *q = p->count ? &p->items[p->count - 1] : NULL;
     int64_t at;
 
     /* most fall into the step of the one before: no division */
@@ -208,7 +211,7 @@ static void points_add(struct points *p, int64_t t, const struct ring_point *v)
 
 static int by_time(const void *a, const void *b)
 {
-    const struct ring_point *p = a, *q = b;
+    const struct history_point *p = a, *q = b;
 
     return p->time_ns < q->time_ns ? -1 : p->time_ns > q->time_ns;
 }
@@ -220,7 +223,7 @@ static void points_end(struct points *p)
     if (p->mixed && p->count) {
         qsort(p->items, p->count, sizeof(*p->items), by_time);
         for (size_t i = 0; i < p->count; i++) {
-            struct ring_point *q = n ? &p->items[n - 1] : NULL, v = p->items[i];
+            struct history_point *q = n ? &p->items[n - 1] : NULL, v = p->items[i];
 
             if (!q || !p->step || q->time_ns != v.time_ns) {
                 p->items[n++] = v;
@@ -237,8 +240,8 @@ static void points_end(struct points *p)
 
 /* ---- a query's view of the ring */
 struct view {
-    struct ring *r;
-    struct ring_block *seconds, *minutes; /* copies */
+    struct history *r;
+    struct history_block *seconds, *minutes; /* copies */
     size_t second_count, minute_count;
     uint64_t seconds_from; /* rows before it come from minutes */
     uint64_t cut_seq;      /* rows up to it are cut at `cut`: minutes below, seconds from it on */
@@ -249,18 +252,18 @@ struct view {
     size_t rows;
 };
 
-static struct ring_block *copy_blocks(const struct ring_index *x, int64_t from, int64_t to,
-                                      size_t *count)
+static struct history_block *copy_blocks(const struct history_index *x, int64_t from, int64_t to,
+                                         size_t *count)
 {
-    struct ring_block *out = xcalloc(x->count, sizeof(*out));
+    struct history_block *out = xcalloc(x->count, sizeof(*out));
 
     *count = 0;
     for (size_t i = 0; i < x->count; i++) {
-        const struct ring_block *b = &x->items[x->first + i];
+        const struct history_block *b = &x->items[x->first + i];
         int64_t end = b->last_ns;
 
-        if (x->kind == RING_MINUTES)
-            end += RING_MINUTE - 1;
+        if (x->kind == HISTORY_MINUTES)
+            end += HISTORY_MINUTE - 1;
         if (b->first_ns < to && end >= from)
             out[(*count)++] = *b;
     }
@@ -276,7 +279,7 @@ static int by_u32(const void *a, const void *b)
 
 static void copy_rows(struct view *v, const uint32_t *ids, size_t count)
 {
-    const struct ring_rows *rows = &v->r->rows;
+    const struct history_rows *rows = &v->r->rows;
 
     v->rows = rows->rows;
     v->times = xcalloc(v->rows, sizeof(*v->times));
@@ -294,10 +297,10 @@ static void copy_rows(struct view *v, const uint32_t *ids, size_t count)
     }
 }
 
-static void view_init(struct view *v, struct ring *r, const struct ring_query *q,
+static void view_init(struct view *v, struct history *r, const struct history_query *q,
                       const uint32_t *ids, size_t count)
 {
-    const struct ring_index *x = &r->seconds;
+    const struct history_index *x = &r->seconds;
 
     *v = (struct view){ .r = r, .cut = INT64_MIN };
     pthread_mutex_lock(&r->lock);
@@ -305,19 +308,19 @@ static void view_init(struct view *v, struct ring *r, const struct ring_query *q
     v->minutes = copy_blocks(&r->minutes, q->from_ns, q->to_ns, &v->minute_count);
     copy_rows(v, ids, count);
     v->seconds_from = x->count ? x->items[x->first].seq : r->rows.seq;
-    if (q->step_ns && q->step_ns % RING_MINUTE == 0)
+    if (q->step_ns && q->step_ns % HISTORY_MINUTE == 0)
         v->seconds_from = r->minuted + 1; /* minutes will do wherever there are any */
     else if (x->count)
         v->cut = x->items[x->first].first_ns;
     pthread_mutex_unlock(&r->lock);
     for (size_t i = 0; i < v->minute_count; i++) {
-        const struct ring_block *b = &v->minutes[i];
+        const struct history_block *b = &v->minutes[i];
 
         if (b->seq < v->seconds_from && b->seq_last >= v->seconds_from)
             v->cut_seq = b->seq_last;
     }
-    if (v->cut_seq && v->cut != ring_minute_of(v->cut)) /* a minute is taken whole */
-        v->cut = ring_minute_of(v->cut) + RING_MINUTE;
+    if (v->cut_seq && v->cut != history_minute_of(v->cut)) /* a minute is taken whole */
+        v->cut = history_minute_of(v->cut) + HISTORY_MINUTE;
 }
 
 static void view_release(struct view *v)
@@ -338,40 +341,40 @@ static void take_rows(struct points *p, const int64_t *times, const double *valu
         if (times[i] >= from && times[i] < p->to && !isnan(x))
             points_add(
                 p, times[i],
-                &(struct ring_point){ .min = x, .max = x, .mean = x, .last = x, .count = 1 });
+                &(struct history_point){ .min = x, .max = x, .mean = x, .last = x, .count = 1 });
     }
     for (size_t i = 0; !p->step && i < rows && points_room(p, 1); i++) {
-        struct ring_point *q = &p->items[p->count];
+        struct history_point *q = &p->items[p->count];
         double x = values[i];
 
         if (times[i] < from || times[i] >= p->to || isnan(x))
             continue;
         p->mixed = p->mixed || (p->count && q[-1].time_ns > times[i]);
-        *q = (struct ring_point){ times[i], x, x, x, x, 1 };
+        *q = (struct history_point){ times[i], x, x, x, x, 1 };
         p->count++;
     }
 }
 
-static void take_minutes(const struct view *v, struct points *p, const struct ring_reader *d,
-                         const struct ring_piece *piece, size_t series)
+static void take_minutes(const struct view *v, struct points *p, const struct history_reader *d,
+                         const struct history_piece *piece, size_t series)
 {
     const int64_t *times = d->times + piece->times;
     bool cut = piece->block.seq_last >= v->seconds_from;
-    struct ring_point minute;
-    struct ring_minutes m;
+    struct history_point minute;
+    struct history_minutes m;
 
-    ring_minutes_alloc(&m, piece->block.rows);
-    if (ring_minutes_get((const uint8_t *)d->bytes.data + piece->chunk[series].at,
-                         piece->chunk[series].len, piece->block.rows, &m)) {
+    history_minutes_alloc(&m, piece->block.rows);
+    if (history_minutes_get((const uint8_t *)d->bytes.data + piece->chunk[series].at,
+                            piece->chunk[series].len, piece->block.rows, &m)) {
         for (size_t i = 0; i < piece->block.rows; i++) {
-            if (!(m.count[i] > 0) || times[i] >= p->to || times[i] + RING_MINUTE <= p->from ||
+            if (!(m.count[i] > 0) || times[i] >= p->to || times[i] + HISTORY_MINUTE <= p->from ||
                 (cut && times[i] >= v->cut))
                 continue;
-            minute = (struct ring_point){ .min = m.min[i],
-                                          .max = m.max[i],
-                                          .mean = m.mean[i] * m.count[i],
-                                          .last = m.last[i],
-                                          .count = (uint32_t)m.count[i] };
+            minute = (struct history_point){ .min = m.min[i],
+                                             .max = m.max[i],
+                                             .mean = m.mean[i] * m.count[i],
+                                             .last = m.last[i],
+                                             .count = (uint32_t)m.count[i] };
             /* a minute that two blocks share is one point, whatever the step */
             if (p->count && p->items[p->count - 1].time_ns == times[i])
                 point_merge(&p->items[p->count - 1], &minute);
@@ -382,10 +385,11 @@ static void take_minutes(const struct view *v, struct points *p, const struct ri
     free(m.last);
 }
 
-static void take_series(const struct view *v, struct points *p, const struct ring_reader *minutes,
-                        const struct ring_reader *seconds, size_t series, const double *newest)
+static void take_series(const struct view *v, struct points *p,
+                        const struct history_reader *minutes, const struct history_reader *seconds,
+                        size_t series, const double *newest)
 {
-    double values[RING_BLOCK_ROWS_MAX];
+    double values[HISTORY_BLOCK_ROWS_MAX];
 
     p->count = 0;
     p->mixed = false;
@@ -393,11 +397,11 @@ static void take_series(const struct view *v, struct points *p, const struct rin
         if (minutes->pieces[i].chunk[series].len)
             take_minutes(v, p, minutes, &minutes->pieces[i], series);
     for (size_t i = 0; i < seconds->count; i++) {
-        const struct ring_piece *piece = &seconds->pieces[i];
+        const struct history_piece *piece = &seconds->pieces[i];
 
         if (piece->chunk[series].len &&
-            ring_code_get((const uint8_t *)seconds->bytes.data + piece->chunk[series].at,
-                          piece->chunk[series].len, values, piece->block.rows))
+            history_code_get((const uint8_t *)seconds->bytes.data + piece->chunk[series].at,
+                             piece->chunk[series].len, values, piece->block.rows))
             take_rows(p, seconds->times + piece->times, values, piece->block.rows,
                       piece->block.seq <= v->cut_seq ? v->cut : INT64_MIN);
     }
@@ -405,45 +409,46 @@ static void take_series(const struct view *v, struct points *p, const struct rin
     points_end(p);
 }
 
-/* Up to RING_GROUP_MAX series, from begin to end. */
-static enum rc read_group(const struct view *v, struct points *p, const struct ring_series *series,
-                          size_t count, const double *newest, ring_take *take, void *arg,
-                          bool *stop, struct err *err)
+/* Up to HISTORY_GROUP_MAX series, from begin to end. */
+static enum rc read_group(const struct view *v, struct points *p,
+                          const struct history_series *series, size_t count, const double *newest,
+                          history_take *take, void *arg, bool *stop, struct err *err)
 {
-    struct ring_def *def = xmalloc(sizeof(*def));
-    struct ring_reader minutes, seconds;
-    uint32_t ids[RING_GROUP_MAX];
+    struct history_def *def = xmalloc(sizeof(*def));
+    struct history_reader minutes, seconds;
+    uint32_t ids[HISTORY_GROUP_MAX];
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < count; i++)
         ids[i] = series[i].id;
-    ring_reader_init(&minutes, v->r, ids, count);
-    ring_reader_init(&seconds, v->r, ids, count);
+    history_reader_init(&minutes, v->r, ids, count);
+    history_reader_init(&seconds, v->r, ids, count);
     for (size_t i = 0; i < v->minute_count; i++)
         if (v->minutes[i].seq < v->seconds_from)
-            ring_reader_add(&minutes, &v->r->minutes, &v->minutes[i]);
+            history_reader_add(&minutes, &v->r->minutes, &v->minutes[i]);
     for (size_t i = 0; i < v->second_count; i++)
         if (v->seconds[i].seq >= v->seconds_from)
-            ring_reader_add(&seconds, &v->r->seconds, &v->seconds[i]);
+            history_reader_add(&seconds, &v->r->seconds, &v->seconds[i]);
     if (minutes.bytes.over || seconds.bytes.over)
-        rc = err_set(err, RC_LIMIT, "the query reads more than %d bytes of history", RING_READ_MAX);
+        rc = err_set(err, RC_LIMIT, "the query reads more than %d bytes of history",
+                     HISTORY_READ_MAX);
     for (size_t i = 0; i < count && !rc && !*stop; i++) {
         take_series(v, p, &minutes, &seconds, i, newest + i * v->rows);
         if (p->over)
-            rc = err_set(err, RC_LIMIT, "the query has more than %d points", RING_POINTS_MAX);
-        else if (p->count && ring_dict_def(v->r, &series[i], def))
+            rc = err_set(err, RC_LIMIT, "the query has more than %d points", HISTORY_POINTS_MAX);
+        else if (p->count && history_dict_def(v->r, &series[i], def))
             *stop = !take(arg, &def->series, p->items, p->count);
     }
     if (rc)
         err_hint(err, "Ask for a longer step or a shorter time.");
-    ring_reader_release(&minutes);
-    ring_reader_release(&seconds);
+    history_reader_release(&minutes);
+    history_reader_release(&seconds);
     free(def);
     return rc;
 }
 
 /* ---- which series */
-static bool has_labels(const struct tele_series *s, const struct ring_query *q)
+static bool has_labels(const struct telemetry_series *s, const struct history_query *q)
 {
     for (size_t i = 0; i < q->label_count; i++) {
         bool found = false;
@@ -458,11 +463,11 @@ static bool has_labels(const struct tele_series *s, const struct ring_query *q)
 }
 
 /* Series of the metric, or of all, that have the labels, ids rising; owned by the caller. */
-static struct ring_series *match(struct ring *r, const struct ring_query *q, size_t *count)
+static struct history_series *match(struct history *r, const struct history_query *q, size_t *count)
 {
-    uint32_t hash = q->metric ? ring_dict_metric_hash(q->metric) : 0;
-    struct ring_def *def = xmalloc(sizeof(*def));
-    struct ring_series *out = NULL;
+    uint32_t hash = q->metric ? history_dict_metric_hash(q->metric) : 0;
+    struct history_def *def = xmalloc(sizeof(*def));
+    struct history_series *out = NULL;
     size_t n = 0, cap = 0, keep = 0;
 
     pthread_mutex_lock(&r->lock);
@@ -474,7 +479,7 @@ static struct ring_series *match(struct ring *r, const struct ring_query *q, siz
     }
     pthread_mutex_unlock(&r->lock);
     for (size_t i = 0; i < n; i++)
-        if (ring_dict_def(r, &out[i], def) &&
+        if (history_dict_def(r, &out[i], def) &&
             (!q->metric || str_eq(def->series.metric->id, q->metric)) &&
             has_labels(&def->series, q))
             out[keep++] = out[i];
@@ -483,20 +488,20 @@ static struct ring_series *match(struct ring *r, const struct ring_query *q, siz
     return out;
 }
 
-bool ring_has(struct ring *r, const char *metric)
+bool history_has(struct history *r, const char *metric)
 {
-    struct ring_query q = { .metric = metric };
+    struct history_query q = { .metric = metric };
     size_t count;
 
     free(match(r, &q, &count));
     return count > 0;
 }
 
-enum rc ring_read(struct ring *r, const struct ring_query *q, ring_take *take, void *arg,
-                  struct err *err)
+enum rc history_read(struct history *r, const struct history_query *q, history_take *take,
+                     void *arg, struct err *err)
 {
     struct points p = { .from = q->from_ns, .to = q->to_ns, .step = q->step_ns };
-    struct ring_series *series;
+    struct history_series *series;
     enum rc rc = RC_OK;
     bool stop = false;
     struct view v;
@@ -510,8 +515,9 @@ enum rc ring_read(struct ring *r, const struct ring_query *q, ring_take *take, v
     for (size_t i = 0; i < count; i++)
         ids[i] = series[i].id;
     view_init(&v, r, q, ids, count);
-    for (size_t i = 0; i < count && !rc && !stop; i += RING_GROUP_MAX)
-        rc = read_group(&v, &p, series + i, count - i < RING_GROUP_MAX ? count - i : RING_GROUP_MAX,
+    for (size_t i = 0; i < count && !rc && !stop; i += HISTORY_GROUP_MAX)
+        rc = read_group(&v, &p, series + i,
+                        count - i < HISTORY_GROUP_MAX ? count - i : HISTORY_GROUP_MAX,
                         v.values + i * v.rows, take, arg, &stop, err);
     view_release(&v);
     free(p.items);

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Beside what limits_metrics[] has. */
+/* Beside what bottleneck_metrics[] has. */
 static const char *const more_metrics[] = {
     "gpu.fb.used",
     "gpu.fb.total",
@@ -78,8 +78,8 @@ void monitor_windows(struct monitor *m)
     const char *ids[WINDOW_METRICS_MAX + 1] = { NULL };
     size_t n = 0;
 
-    for (size_t i = 0; limits_metrics[i]; i++)
-        ids[n++] = limits_metrics[i];
+    for (size_t i = 0; bottleneck_metrics[i]; i++)
+        ids[n++] = bottleneck_metrics[i];
     for (size_t i = 0; more_metrics[i]; i++)
         ids[n++] = more_metrics[i];
     for (size_t i = 0; i < m->target_count && n < WINDOW_METRICS_MAX; i++)
@@ -114,7 +114,7 @@ const char *monitor_model(const struct monitor *m, int gpu)
 {
     for (size_t i = 0; i < window_count(m->all); i++) {
         const struct window_slot *s = window_at(m->all, i);
-        if (s->entity == TELE_GPU && s->gpu == gpu && window_label(s, "modelName"))
+        if (s->entity == TELEMETRY_GPU && s->gpu == gpu && window_label(s, "modelName"))
             return window_label(s, "modelName");
     }
     return NULL;
@@ -125,7 +125,7 @@ static uint64_t xids_since(const struct monitor *m, int gpu, int64_t from_ns)
     uint64_t n = 0;
 
     for (size_t i = 0; i < m->event_count; i++)
-        n += m->events[i].kind == TELE_EVENT_XID && (gpu < 0 || m->events[i].gpu == gpu) &&
+        n += m->events[i].kind == TELEMETRY_EVENT_XID && (gpu < 0 || m->events[i].gpu == gpu) &&
              m->events[i].time_ns >= from_ns;
     return n;
 }
@@ -190,7 +190,7 @@ static void row_begin(const struct monitor *m, struct buf *out)
     buf_addf(out, "%s,%.0f", when, (double)(m->last_ns - m->begun_ns) / 1e9);
 }
 
-static void csv_row(struct monitor *m, int gpu, const struct limits_verdict *v)
+static void csv_row(struct monitor *m, int gpu, const struct bottleneck_verdict *v)
 {
     static const char *const before[] = { "util", "tensor", "sm", "dram", "memory" };
     static const char *const after[] = { "pcie_in", "pcie_out", "nvlink_in", "nvlink_out" };
@@ -220,7 +220,7 @@ static void csv_row(struct monitor *m, int gpu, const struct limits_verdict *v)
     cell(out, gpu < 0 ? NAN : MEAN("gpu.ecc.dbe.volatile"));
     cell(out, gpu < 0 ? NAN : (double)xids_since(m, gpu, m->span_ns));
     cell(out, window_mean(window_find(m->span, "host.cpu.util", -1)));
-    buf_addf(out, ",%s", limits_word(v->limit));
+    buf_addf(out, ",%s", bottleneck_word(v->limit));
     cell(out, v->confidence);
     buf_addc(out, '\n');
 #undef NAMED
@@ -259,7 +259,7 @@ static double mean_over(const struct monitor *m, const char *metric)
     return n ? sum / (double)n : NAN;
 }
 
-static void add_line(struct monitor *m, const struct limits_verdict *v)
+static void add_line(struct monitor *m, const struct bottleneck_verdict *v)
 {
     struct buf *out = &m->lines;
     uint64_t s = (uint64_t)((m->last_ns - m->begun_ns) / MONITOR_SECOND);
@@ -280,7 +280,7 @@ static void add_line(struct monitor *m, const struct limits_verdict *v)
         buf_adds(out, "CPUs ");
         monitor_value(mean_over(m, "host.cpu.util"), "%", out);
     }
-    buf_addf(out, "  limit: %s (%.2f)\n", limits_title(v->limit), v->confidence);
+    buf_addf(out, "  limit: %s (%.2f)\n", bottleneck_title(v->limit), v->confidence);
 }
 
 /* Two neighbours become one, so that a run of any length has room. */
@@ -291,7 +291,7 @@ static void halve(struct monitor *m)
     for (size_t i = 0; i + 1 < m->interval_count; i += 2) {
         struct monitor_interval *a = &m->intervals[i], *b = &m->intervals[i + 1];
         for (size_t k = 0; k < a->count && k < b->count; k++)
-            limits_facts_merge(&a->facts[k], &b->facts[k]);
+            bottleneck_facts_merge(&a->facts[k], &b->facts[k]);
         a->to_ns = b->to_ns;
         free(b->facts);
         m->intervals[n++] = *a;
@@ -301,32 +301,32 @@ static void halve(struct monitor *m)
     m->interval_count = n;
 }
 
-static void judge_interval(const struct limits_facts *facts, size_t count, const int *gpus,
-                           struct limits_report *out)
+static void judge_interval(const struct bottleneck_facts *facts, size_t count, const int *gpus,
+                           struct bottleneck_report *out)
 {
-    *out = (struct limits_report){ .node_gpu = -1 };
+    *out = (struct bottleneck_report){ .node_gpu = -1 };
     if (facts[0].no_gpu) {
-        limits_judge(&facts[0], &out->node);
+        bottleneck_judge(&facts[0], &out->node);
         return;
     }
     out->gpu_count = count;
     for (size_t i = 0; i < count; i++) {
         out->gpus[i].gpu = gpus ? gpus[i] : (int)i;
-        limits_judge(&facts[i], &out->gpus[i].verdict);
+        bottleneck_judge(&facts[i], &out->gpus[i].verdict);
     }
-    limits_report_node(out);
+    bottleneck_report_node(out);
 }
 
 static void close_interval(struct monitor *m)
 {
-    struct limits_report *r;
+    struct bottleneck_report *r;
     struct monitor_interval n = { .from_ns = m->span_ns, .to_ns = m->last_ns };
 
-    m->gpu_count = limits_gpus(m->all, m->gpus, LIMITS_GPUS_MAX);
+    m->gpu_count = bottleneck_gpus(m->all, m->gpus, BOTTLENECK_GPUS_MAX);
     n.count = m->gpu_count ? m->gpu_count : 1;
     n.facts = xcalloc(n.count, sizeof(*n.facts));
     for (size_t i = 0; i < n.count; i++)
-        limits_facts_of(m->span, m->gpu_count ? m->gpus[i] : -1, &n.facts[i]);
+        bottleneck_facts_of(m->span, m->gpu_count ? m->gpus[i] : -1, &n.facts[i]);
     r = xcalloc(1, sizeof(*r));
     judge_interval(n.facts, n.count, m->gpus, r);
     for (size_t i = 0; m->want_csv && i < m->gpu_count; i++)
@@ -364,7 +364,7 @@ void monitor_note(struct monitor *m, int64_t time_ns, uint64_t seconds)
     pthread_mutex_unlock(&m->lock);
 }
 
-void monitor_add_event(struct monitor *m, const struct tele_event *e)
+void monitor_add_event(struct monitor *m, const struct telemetry_event *e)
 {
     int64_t from = m->from_ns ? m->from_ns : m->begun_ns;
 
@@ -376,18 +376,18 @@ void monitor_add_event(struct monitor *m, const struct tele_event *e)
         m->events[m->event_count++] = *e;
 }
 
-static void take_events(struct monitor *m, struct tele *t)
+static void take_events(struct monitor *m, struct telemetry *t)
 {
-    struct tele_event some[16];
+    struct telemetry_event some[16];
     size_t n;
 
-    while ((n = tele_events_after(t, &m->events_seen, some, ARRAY_SIZE(some))) > 0)
+    while ((n = telemetry_events_after(t, &m->events_seen, some, ARRAY_SIZE(some))) > 0)
         for (size_t i = 0; i < n; i++)
-            if (some[i].kind != TELE_EVENT_AGENT)
+            if (some[i].kind != TELEMETRY_EVENT_AGENT)
                 monitor_add_event(m, &some[i]);
 }
 
-void monitor_second(struct monitor *m, struct tele *t, int64_t time_ns)
+void monitor_second(struct monitor *m, struct telemetry *t, int64_t time_ns)
 {
     pthread_mutex_lock(&m->lock);
     window_take(m->all, t, time_ns);
@@ -410,14 +410,14 @@ void monitor_end(struct monitor *m)
 /* Facts of neighbours added up, judged anew. */
 static void judge_run(const struct monitor *m, size_t from, size_t to, struct monitor_phase *out)
 {
-    struct limits_report *r = xcalloc(1, sizeof(*r));
+    struct bottleneck_report *r = xcalloc(1, sizeof(*r));
     const struct monitor_interval *first = &m->intervals[from];
-    struct limits_facts *sum = xcalloc(first->count, sizeof(*sum));
+    struct bottleneck_facts *sum = xcalloc(first->count, sizeof(*sum));
 
     memcpy(sum, first->facts, first->count * sizeof(*sum));
     for (size_t i = from + 1; i < to; i++)
         for (size_t k = 0; k < first->count && k < m->intervals[i].count; k++)
-            limits_facts_merge(&sum[k], &m->intervals[i].facts[k]);
+            bottleneck_facts_merge(&sum[k], &m->intervals[i].facts[k]);
     judge_interval(sum, first->count, m->gpus, r);
     *out = (struct monitor_phase){ .from_ns = first->from_ns,
                                    .to_ns = m->intervals[to - 1].to_ns,
@@ -427,7 +427,7 @@ static void judge_run(const struct monitor *m, size_t from, size_t to, struct mo
 }
 
 /* One interval between two of another class is that class too: a phase lasts. */
-static void smooth(enum limits_class *c, size_t n)
+static void smooth(enum bottleneck_class *c, size_t n)
 {
     for (size_t i = 1; i + 1 < n; i++)
         if (c[i - 1] == c[i + 1])
@@ -461,7 +461,7 @@ static size_t join_equal(const struct monitor *m, struct stretch *s, struct moni
 
 size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t cap)
 {
-    enum limits_class *c = xcalloc(m->interval_count ? m->interval_count : 1, sizeof(*c));
+    enum bottleneck_class *c = xcalloc(m->interval_count ? m->interval_count : 1, sizeof(*c));
     struct stretch *s = xcalloc(cap, sizeof(*s));
     size_t n = 0, from = 0;
 
@@ -485,7 +485,7 @@ size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t
     return n;
 }
 
-void monitor_whole(const struct monitor *m, struct limits_report *out)
+void monitor_whole(const struct monitor *m, struct bottleneck_report *out)
 {
-    limits_report(m->all, out);
+    bottleneck_report(m->all, out);
 }

@@ -51,8 +51,8 @@ enum target_stat { TARGET_MEAN, TARGET_P50, TARGET_P95, TARGET_MIN, TARGET_MAX, 
 enum target_op { TARGET_GE, TARGET_GT, TARGET_LE, TARGET_LT };
 enum target_state { TARGET_UNKNOWN, TARGET_MET, TARGET_FAILED };
 struct target {
-    char text[TELE_NAME_MAX + 64]; /* as it is written */
-    char metric[TELE_NAME_MAX];
+    char text[TELEMETRY_NAME_MAX + 64]; /* as it is written */
+    char metric[TELEMETRY_NAME_MAX];
     enum target_stat stat;
     enum target_op op;
     double value;
@@ -62,7 +62,7 @@ struct target {
 };
 struct target_result {
     int gpu; /* -1: none */
-    char label[TELE_VALUE_MAX];
+    char label[TELEMETRY_VALUE_MAX];
     double value; /* NaN: unknown */
     enum target_state state;
 };
@@ -72,12 +72,12 @@ enum rc target_parse(const char *text, struct target *out, struct err *err) MUST
 /* ---- the watch */
 struct monitor_interval {
     int64_t from_ns, to_ns;
-    struct limits_facts *facts; /* owned: of each GPU, or of the host alone */
+    struct bottleneck_facts *facts; /* owned: of each GPU, or of the host alone */
     size_t count;
 };
 struct monitor_phase {
     int64_t from_ns, to_ns;
-    struct limits_verdict verdict;
+    struct bottleneck_verdict verdict;
 };
 struct monitor {
     pthread_mutex_t lock; /* all below while a source runs */
@@ -86,17 +86,17 @@ struct monitor {
     size_t target_count;
     struct window *all, *span; /* of the run, of the interval under way */
     uint64_t samples;
-    int64_t begun_ns, last_ns; /* first and latest second; 0: none */
-    int64_t from_ns;           /* what happened before is not the run's; 0: its first second */
-    int64_t span_ns;           /* begin of the interval under way */
-    int gpus[LIMITS_GPUS_MAX]; /* that each interval has facts of */
+    int64_t begun_ns, last_ns;     /* first and latest second; 0: none */
+    int64_t from_ns;               /* what happened before is not the run's; 0: its first second */
+    int64_t span_ns;               /* begin of the interval under way */
+    int gpus[BOTTLENECK_GPUS_MAX]; /* that each interval has facts of */
     size_t gpu_count;
     struct monitor_interval *intervals; /* owned */
     size_t interval_count;
-    struct tele_event *events; /* owned */
+    struct telemetry_event *events; /* owned */
     size_t event_count;
     uint64_t events_seen, events_left_out;
-    char host[TELE_VALUE_MAX];
+    char host[TELEMETRY_VALUE_MAX];
     char source[32]; /* "agent", "remote", "replay" */
     bool torn;       /* the recording is */
     bool want_csv, want_memory, want_lines;
@@ -106,15 +106,15 @@ void monitor_init(struct monitor *m, int64_t interval_ns);
 void monitor_windows(struct monitor *m); /* when the targets are known */
 void monitor_release(struct monitor *m);
 /* A second of a table; any thread. */
-void monitor_second(struct monitor *m, struct tele *t, int64_t time_ns);
+void monitor_second(struct monitor *m, struct telemetry *t, int64_t time_ns);
 /* Of a source that fills the windows itself: these seconds are in, the interval may be over. */
 void monitor_note(struct monitor *m, int64_t time_ns, uint64_t seconds);
-void monitor_add_event(struct monitor *m, const struct tele_event *e);
+void monitor_add_event(struct monitor *m, const struct telemetry_event *e);
 void monitor_end(struct monitor *m); /* closes the last interval */
 /* Neighbours of one verdict are one phase, also when they came to it together; returns how many
  * there are. */
 size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t cap);
-void monitor_whole(const struct monitor *m, struct limits_report *out);
+void monitor_whole(const struct monitor *m, struct bottleneck_report *out);
 extern const char monitor_csv_head[], monitor_memory_head[];
 
 /* Of a GPU over the run; NULL: nothing. */

@@ -132,7 +132,7 @@ static void add_phases(const struct monitor *m, struct json_out *w)
         json_kv_int(w, "from_ms", p[i].from_ns / 1000000);
         json_kv_int(w, "to_ms", p[i].to_ns / 1000000);
         json_key(w, "verdict");
-        limits_verdict_json(&p[i].verdict, w);
+        bottleneck_verdict_json(&p[i].verdict, w);
         json_obj_end(w);
     }
     json_arr_end(w);
@@ -144,10 +144,10 @@ static void add_events(const struct monitor *m, struct json_out *w)
     json_key(w, "events");
     json_arr(w);
     for (size_t i = 0; i < m->event_count; i++) {
-        const struct tele_event *e = &m->events[i];
+        const struct telemetry_event *e = &m->events[i];
         json_obj(w);
         json_kv_int(w, "time_ms", e->time_ns / 1000000);
-        json_kv_str(w, "kind", tele_event_word(e->kind));
+        json_kv_str(w, "kind", telemetry_event_word(e->kind));
         json_kv_maybe(w, "gpu", e->gpu < 0 ? maybe_none() : maybe_of(e->gpu));
         json_kv_maybe(w, "code", e->code ? maybe_of(e->code) : maybe_none());
         json_kv_str(w, "text", e->text);
@@ -158,7 +158,7 @@ static void add_events(const struct monitor *m, struct json_out *w)
 
 void monitor_json(const struct monitor *m, struct buf *out)
 {
-    struct limits_report *r = xcalloc(1, sizeof(*r));
+    struct bottleneck_report *r = xcalloc(1, sizeof(*r));
     struct json_out w;
 
     json_out_init(&w, out, 2);
@@ -181,7 +181,7 @@ void monitor_json(const struct monitor *m, struct buf *out)
     monitor_whole(m, r);
     json_key(&w, "limits");
     json_obj(&w);
-    limits_report_json(r, &w);
+    bottleneck_report_json(r, &w);
     json_obj_end(&w);
     add_phases(m, &w);
     add_events(m, &w);

@@ -36,7 +36,7 @@ static const char style[] =
     ".p0{fill:#eee}.p1{fill:#ddd}.p2{fill:#e8e8d0}.p3{fill:#f4b6b6}.p4{fill:#d9c8ef}"
     ".p5{fill:#c8e1ef}.p6{fill:#ffe0b8}.p7{fill:#cfe8c4}.p8{fill:#bfe3d0}.p9{fill:#fbd5e5}"
     ".p10{fill:#f3e3a8}\n";
-static_assert(LIMITS_CLASSES == 11, "a colour for each class");
+static_assert(BOTTLENECK_CLASSES == 11, "a colour for each class");
 
 struct panel {
     const char *title, *metric, *whole; /* whole: in percent of this metric's mean; NULL */
@@ -137,14 +137,15 @@ static void value_axis(struct plot *p, double most, const char *unit)
 static void event_marks(struct plot *p)
 {
     for (size_t i = 0; i < p->m->event_count; i++) {
-        const struct tele_event *e = &p->m->events[i];
+        const struct telemetry_event *e = &p->m->events[i];
         double x = x_of(p, e->time_ns);
         svg_line(p->out, "e", x, p->top, x, p->top + PLOT_PANEL - PLOT_GAP);
         if (e->code)
-            svg_text(p->out, "el", x + 3, p->top + 10, "start", "%s %d", tele_event_word(e->kind),
-                     e->code);
+            svg_text(p->out, "el", x + 3, p->top + 10, "start", "%s %d",
+                     telemetry_event_word(e->kind), e->code);
         else
-            svg_text(p->out, "el", x + 3, p->top + 10, "start", "%s", tele_event_word(e->kind));
+            svg_text(p->out, "el", x + 3, p->top + 10, "start", "%s",
+                     telemetry_event_word(e->kind));
     }
 }
 
@@ -232,10 +233,10 @@ static void draw_host(struct plot *p)
     value_axis(p, 100, "%");
     for (size_t i = 0; i < p->m->interval_count; i++) {
         const struct monitor_interval *n = &p->m->intervals[i];
-        if (isnan(n->facts[0].at[LIMITS_F_CPU]))
+        if (isnan(n->facts[0].at[BOTTLENECK_F_CPU]))
             continue;
         buf_addf(&d, "%c%.1f %.1f", d.len ? 'L' : 'M', x_of(p, n->to_ns),
-                 y_of(p, n->facts[0].at[LIMITS_F_CPU] * 100, 100));
+                 y_of(p, n->facts[0].at[BOTTLENECK_F_CPU] * 100, 100));
     }
     if (d.len)
         svg_path(p->out, "l c0", buf_str(&d));
@@ -301,7 +302,7 @@ static void draw_phases(struct plot *p)
     svg_text(p->out, "s", PLOT_LEFT - 6, 58, "end", "limit");
     for (size_t i = 0; i < n; i++) {
         double x = x_of(p, list[i].from_ns), w = x_of(p, list[i].to_ns) - x;
-        const char *title = limits_title(list[i].verdict.limit);
+        const char *title = bottleneck_title(list[i].verdict.limit);
         char cls[8];
         (void)snprintf(cls, sizeof(cls), "p%d", (int)list[i].verdict.limit);
         svg_rect(p->out, cls, x, 44, w, 20, 2);
@@ -314,7 +315,7 @@ static void draw_phases(struct plot *p)
 static void draw_head(struct plot *p)
 {
     const struct monitor *m = p->m;
-    char host[TELE_VALUE_MAX];
+    char host[TELEMETRY_VALUE_MAX];
 
     (void)str_copy(host, sizeof(host), m->host[0] ? m->host : "this machine");
     svg_text(p->out, "t", PLOT_LEFT, 22, "start", "%s: %.0f s, %zu GPU%s", host,

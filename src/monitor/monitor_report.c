@@ -73,7 +73,7 @@ static void since_text(const struct monitor *m, int64_t ns, char out[16])
 
 static void add_head(const struct monitor *m, struct buf *out)
 {
-    char host[TELE_VALUE_MAX], from[16], to[16];
+    char host[TELEMETRY_VALUE_MAX], from[16], to[16];
 
     clock_text(m->begun_ns, from);
     clock_text(m->last_ns, to);
@@ -131,7 +131,7 @@ static void add_rise(const struct monitor *m, int gpu, const char *metric, const
 
 static void add_gpu(const struct monitor *m, int gpu, const struct term *term, struct buf *out)
 {
-    char model[TELE_VALUE_MAX], title[TELE_VALUE_MAX + 32];
+    char model[TELEMETRY_VALUE_MAX], title[TELEMETRY_VALUE_MAX + 32];
     double power = monitor_held(m, gpu, HELD_POWER);
 
     (void)snprintf(title, sizeof(title), "GPU %d  %s", gpu,
@@ -164,10 +164,10 @@ static void add_host(const struct monitor *m, const struct term *term, struct bu
 {
     const struct window_slot *cpu = monitor_slot(m, "host.cpu.util", -1);
     const struct window_slot *free_ = monitor_slot(m, "host.mem.available", -1);
-    struct limits_facts f;
+    struct bottleneck_facts f;
 
     heading(term, out, "Host");
-    limits_facts_of(m->all, -1, &f);
+    bottleneck_facts_of(m->all, -1, &f);
     buf_adds(out, "  CPUs busy ");
     monitor_value(window_mean(cpu), "%", out);
     buf_adds(out, ", at most ");
@@ -175,11 +175,11 @@ static void add_host(const struct monitor *m, const struct term *term, struct bu
     buf_adds(out, "; memory free at least ");
     monitor_value(free_ ? free_->min : NAN, "B", out);
     buf_addc(out, '\n');
-    for (int i = LIMITS_F_CORE; i < LIMITS_FACTS; i++) {
+    for (int i = BOTTLENECK_F_CORE; i < BOTTLENECK_FACTS; i++) {
         if (isnan(f.at[i]))
             continue;
         buf_adds(out, "  ");
-        limits_fact_text((enum limits_fact)i, f.at[i], out);
+        bottleneck_fact_text((enum bottleneck_fact)i, f.at[i], out);
         buf_addc(out, '\n');
     }
 }
@@ -233,7 +233,7 @@ static int by_most(const void *a, const void *b)
 static void add_processes(const struct monitor *m, const struct term *term, struct buf *out)
 {
     const struct window_slot **list = xcalloc(WINDOW_SLOTS_MAX, sizeof(struct window_slot *));
-    char text[TELE_VALUE_MAX], seen[16];
+    char text[TELEMETRY_VALUE_MAX], seen[16];
     struct table *t = table_new();
     size_t n = 0;
 
@@ -275,20 +275,20 @@ static void add_processes(const struct monitor *m, const struct term *term, stru
 
 /* ---- limits and events */
 
-static void add_verdict(const struct limits_verdict *v, const struct term *term, int indent,
+static void add_verdict(const struct bottleneck_verdict *v, const struct term *term, int indent,
                         struct buf *out)
 {
     struct buf text = { 0 };
     bool first = true;
 
     for (size_t i = 0; i < v->evidence_count; i++) {
-        limits_fact_text(v->evidence[i].fact, v->evidence[i].value, &text);
+        bottleneck_fact_text(v->evidence[i].fact, v->evidence[i].value, &text);
         buf_adds(&text, i + 1 < v->evidence_count ? "; " : ".");
     }
-    for (size_t i = 0; i < LIMITS_FACTS; i++)
+    for (size_t i = 0; i < BOTTLENECK_FACTS; i++)
         if (v->missing[i]) {
             buf_addf(&text, "%s%s", first ? " Not known: " : ", ",
-                     limits_fact_metric((enum limits_fact)i));
+                     bottleneck_fact_metric((enum bottleneck_fact)i));
             first = false;
         }
     if (text.len)
@@ -298,26 +298,26 @@ static void add_verdict(const struct limits_verdict *v, const struct term *term,
 
 static void add_limits(const struct monitor *m, const struct term *term, struct buf *out)
 {
-    struct limits_report *r = xcalloc(1, sizeof(*r));
+    struct bottleneck_report *r = xcalloc(1, sizeof(*r));
     struct monitor_phase *phases = xcalloc(MONITOR_PHASES_MAX, sizeof(*phases));
     size_t n = monitor_phases(m, phases, MONITOR_PHASES_MAX);
 
     monitor_whole(m, r);
     heading(term, out, "What limits it");
-    buf_addf(out, "  the whole: %s (confidence %.2f)\n", limits_title(r->node.limit),
+    buf_addf(out, "  the whole: %s (confidence %.2f)\n", bottleneck_title(r->node.limit),
              r->node.confidence);
     add_verdict(&r->node, term, 4, out);
     term_wrap(term, out, 4, r->node.advice);
     for (size_t i = 0; i < r->gpu_count; i++)
         if (r->gpus[i].verdict.limit != r->node.limit)
             buf_addf(out, "  GPU %d: %s (confidence %.2f)\n", r->gpus[i].gpu,
-                     limits_title(r->gpus[i].verdict.limit), r->gpus[i].verdict.confidence);
+                     bottleneck_title(r->gpus[i].verdict.limit), r->gpus[i].verdict.confidence);
     for (size_t i = 0; n > 1 && i < n; i++) {
         char from[16], to[16];
         since_text(m, phases[i].from_ns, from);
         since_text(m, phases[i].to_ns, to);
         buf_addf(out, "  %s to %s: %s (confidence %.2f)\n", from, to,
-                 limits_title(phases[i].verdict.limit), phases[i].verdict.confidence);
+                 bottleneck_title(phases[i].verdict.limit), phases[i].verdict.confidence);
         if (phases[i].verdict.limit != r->node.limit && phases[i].verdict.evidence_count)
             add_verdict(&phases[i].verdict, term, 4, out);
     }
@@ -328,7 +328,7 @@ static void add_limits(const struct monitor *m, const struct term *term, struct 
 static void add_events(const struct monitor *m, const struct term *term, struct buf *out)
 {
     size_t first = m->event_count > EVENTS_SHOWN ? m->event_count - EVENTS_SHOWN : 0;
-    char when[16], text[TELE_VALUE_MAX];
+    char when[16], text[TELEMETRY_VALUE_MAX];
 
     if (!m->event_count)
         return;
@@ -338,7 +338,7 @@ static void add_events(const struct monitor *m, const struct term *term, struct 
                  m->event_count + m->events_left_out);
     for (size_t i = first; i < m->event_count; i++) {
         since_text(m, m->events[i].time_ns, when);
-        buf_addf(out, "  %s  %s  %s\n", when, tele_event_word(m->events[i].kind),
+        buf_addf(out, "  %s  %s  %s\n", when, telemetry_event_word(m->events[i].kind),
                  clean(m->events[i].text, text, sizeof(text)));
     }
 }
@@ -430,7 +430,7 @@ static void add_short_gpus(const struct monitor *m, const struct term *term, str
     static const char *const titles[] = { "GPU",     "model", "util",  "tensor", "memory",
                                           "hottest", "power", "clock", "XIDs" };
     struct table *t = table_new();
-    char model[TELE_VALUE_MAX];
+    char model[TELEMETRY_VALUE_MAX];
 
     for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
         table_col(t, titles[i], i == 1 ? TABLE_LEFT | TABLE_SHRINK : TABLE_RIGHT);
@@ -462,10 +462,10 @@ static void add_short_gpus(const struct monitor *m, const struct term *term, str
 
 static void add_short(const struct monitor *m, const struct term *term, struct buf *out)
 {
-    struct limits_report *r = xcalloc(1, sizeof(*r));
+    struct bottleneck_report *r = xcalloc(1, sizeof(*r));
 
     monitor_whole(m, r);
-    term_text(term, out, COLOUR_BOLD, "What limits it: %s", limits_title(r->node.limit));
+    term_text(term, out, COLOUR_BOLD, "What limits it: %s", bottleneck_title(r->node.limit));
     buf_addf(out, " (confidence %.2f)\n", r->node.confidence);
     add_verdict(&r->node, term, 2, out);
     term_wrap(term, out, 2, r->node.advice);

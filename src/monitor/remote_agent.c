@@ -116,19 +116,19 @@ void remote_close(struct remote *r)
 
 /* ---- taking */
 
-static void take_series(struct remote *r, const struct tele_metric *metric, const struct json *s,
-                        int64_t from_ns, int64_t step_ns)
+static void take_series(struct remote *r, const struct telemetry_metric *metric,
+                        const struct json *s, int64_t from_ns, int64_t step_ns)
 {
     const struct json *labels = json_get(s, "labels"), *mean = json_get(s, "mean");
-    struct tele_label list[TELE_LABELS_MAX];
-    struct tele_series series = { .metric = metric, .labels = list };
+    struct telemetry_label list[TELEMETRY_LABELS_MAX];
+    struct telemetry_series series = { .metric = metric, .labels = list };
     struct window_slot *all, *span;
     int64_t at = from_ns;
 
     for (const struct json *l = labels ? labels->first : NULL;
-         l && series.label_count < TELE_LABELS_MAX; l = l->next)
+         l && series.label_count < TELEMETRY_LABELS_MAX; l = l->next)
         if (l->key && json_str(l))
-            list[series.label_count++] = (struct tele_label){ l->key, json_str(l) };
+            list[series.label_count++] = (struct telemetry_label){ l->key, json_str(l) };
     all = window_slot(r->m->all, &series);
     span = window_slot(r->m->span, &series);
     for (const struct json *v = mean ? mean->first : NULL; v; v = v->next, at += step_ns) {
@@ -142,8 +142,10 @@ static void take_series(struct remote *r, const struct tele_metric *metric, cons
 /* `row` is an id, or id|label=value. */
 static enum rc take_metric(struct remote *r, const char *row, int64_t to_ns, struct err *err)
 {
-    struct tele_metric own = { .entity = TELE_APP, .kind = TELE_GAUGE, .unit = "1", .scale = 1 };
-    char path[REMOTE_REQUEST_MAX / 2], id[TELE_NAME_MAX];
+    struct telemetry_metric own = {
+        .entity = TELEMETRY_APP, .kind = TELEMETRY_GAUGE, .unit = "1", .scale = 1
+    };
+    char path[REMOTE_REQUEST_MAX / 2], id[TELEMETRY_NAME_MAX];
     size_t len = strcspn(row, "|");
     struct arena a = { 0 };
     struct json *d = NULL;
@@ -161,7 +163,7 @@ static enum rc take_metric(struct remote *r, const char *row, int64_t to_ns, str
     if (rc == RC_OK && from.known && step.known && step.v > 0)
         for (const struct json *s = json_get(d, "series") ? json_get(d, "series")->first : NULL; s;
              s = s->next)
-            take_series(r, tele_metric(id) ? tele_metric(id) : &own, s, from.v * 1000000,
+            take_series(r, telemetry_metric(id) ? telemetry_metric(id) : &own, s, from.v * 1000000,
                         step.v * 1000000);
     arena_release(&a);
     if (rc == RC_FAIL && r->reply.fault == WEB_OK &&
@@ -186,16 +188,17 @@ static enum rc take_events(struct remote *r, int64_t to_ns, struct err *err)
     for (const struct json *e = rc == RC_OK && json_get(d, "events") ? json_get(d, "events")->first
                                                                      : NULL;
          e; e = e->next) {
-        struct tele_event n = { .time_ns = maybe_or(json_int(json_get(e, "time_ms")), 0) * 1000000,
-                                .kind = TELE_EVENT_KINDS,
-                                .gpu = (int)maybe_or(json_int(json_get(e, "gpu")), -1),
-                                .code = (int)maybe_or(json_int(json_get(e, "code")), 0) };
+        struct telemetry_event n = { .time_ns =
+                                         maybe_or(json_int(json_get(e, "time_ms")), 0) * 1000000,
+                                     .kind = TELEMETRY_EVENT_KINDS,
+                                     .gpu = (int)maybe_or(json_int(json_get(e, "gpu")), -1),
+                                     .code = (int)maybe_or(json_int(json_get(e, "code")), 0) };
         const char *kind = json_str(json_get(e, "kind")), *text = json_str(json_get(e, "text"));
-        for (int k = 0; k < TELE_EVENT_KINDS; k++)
-            if (str_eq(kind, tele_event_word((enum tele_event_kind)k)))
-                n.kind = (enum tele_event_kind)k;
+        for (int k = 0; k < TELEMETRY_EVENT_KINDS; k++)
+            if (str_eq(kind, telemetry_event_word((enum telemetry_event_kind)k)))
+                n.kind = (enum telemetry_event_kind)k;
         (void)str_copy(n.text, sizeof(n.text), text ? text : "");
-        if (n.kind != TELE_EVENT_KINDS && n.kind != TELE_EVENT_AGENT && n.time_ns < to_ns)
+        if (n.kind != TELEMETRY_EVENT_KINDS && n.kind != TELEMETRY_EVENT_AGENT && n.time_ns < to_ns)
             monitor_add_event(r->m, &n);
     }
     arena_release(&a);

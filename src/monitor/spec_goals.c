@@ -45,7 +45,7 @@ static enum rc add_goal_side(struct monitor *m, const struct spec_goal *g,
 {
     const struct spec_quantity *q = least ? &g->min : &g->max;
     const char *stat = target_stat_of(a, metric, least);
-    char text[TELE_NAME_MAX + 64];
+    char text[TELEMETRY_NAME_MAX + 64];
     struct target *t;
 
     if (!q->known)

@@ -123,11 +123,11 @@ enum rc target_parse(const char *text, struct target *out, struct err *err)
 static enum rc check_metric(const struct target *t, struct err *err)
 {
     size_t n;
-    const struct tele_metric *all = tele_metrics(&n);
+    const struct telemetry_metric *all = telemetry_metrics(&n);
     const char **names;
     const char *near;
 
-    if (!strchr(t->metric, '.') || is_made(t->metric) || tele_metric(t->metric))
+    if (!strchr(t->metric, '.') || is_made(t->metric) || telemetry_metric(t->metric))
         return RC_OK;
     names = xcalloc(n + 1, sizeof(*names));
     for (size_t i = 0; i < n; i++)
@@ -184,12 +184,12 @@ static double stat_value(const struct window_slot *s, enum target_stat stat)
     if (!s || !s->count)
         return NAN;
     if (stat == TARGET_RISE)
-        return s->rise_ns > 0 ? s->rise : s->kind == TELE_COUNTER ? NAN : s->last - s->first;
+        return s->rise_ns > 0 ? s->rise : s->kind == TELEMETRY_COUNTER ? NAN : s->last - s->first;
     if (stat == TARGET_P50 || stat == TARGET_P95)
         return window_quantile(s, stat == TARGET_P50 ? 0.5 : 0.95);
     if (stat == TARGET_MEAN)
         return window_level(s);
-    if (s->kind == TELE_COUNTER) /* of its rises a second, not of itself */
+    if (s->kind == TELEMETRY_COUNTER) /* of its rises a second, not of itself */
         return window_quantile(s, stat == TARGET_MIN ? 0 : 1);
     return stat == TARGET_MIN ? s->min : s->max;
 }

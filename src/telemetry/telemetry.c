@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tele: series and their latest values; see tele.h.
+/* telemetry: series and their latest values; see telemetry.h.
  *
  * A batch gathers in `stage` and reaches `values` at its end under the lock, all at once: a reader
  * never sees half of one.  There, every series of the source takes what was staged, NaN where
@@ -17,11 +17,11 @@
 enum { SLOTS_PER_SERIES = 2, STRINGS_MIN = 1024 };
 
 /* Percent of the budget at which new series of a priority are refused. */
-static const unsigned share_pct[TELE_PRIORITY_LAST + 1] = { 100, 95, 85, 70, 50 };
+static const unsigned share_pct[TELEMETRY_PRIORITY_LAST + 1] = { 100, 95, 85, 70, 50 };
 
 /* ---- text */
 
-void tele_text(char *dst, size_t cap, const char *s)
+void telemetry_text(char *dst, size_t cap, const char *s)
 {
     (void)str_copy(dst, cap, s ? s : "");
     str_make_text(dst);
@@ -43,7 +43,7 @@ static void label_name(char *dst, size_t cap, const char *s)
 
 static bool metric_name_ok(const char *s)
 {
-    if (!s || !*s || strlen(s) >= TELE_NAME_MAX)
+    if (!s || !*s || strlen(s) >= TELEMETRY_NAME_MAX)
         return false;
     for (const char *c = s; *c; c++)
         if (!name_char(*c, c == s, true))
@@ -81,7 +81,7 @@ static void strings_put(const char **set, size_t cap, const char *s)
     set[i] = s;
 }
 
-static void strings_grow(struct tele *t)
+static void strings_grow(struct telemetry *t)
 {
     size_t cap = t->string_cap ? t->string_cap * 2 : STRINGS_MIN;
     const char **set = xcalloc(cap, sizeof(*set));
@@ -94,7 +94,7 @@ static void strings_grow(struct tele *t)
     t->string_cap = cap;
 }
 
-static const char *intern(struct tele *t, const char *s)
+static const char *intern(struct telemetry *t, const char *s)
 {
     size_t i;
 
@@ -139,20 +139,20 @@ static void names_init(pthread_rwlock_t *l)
     pthread_rwlockattr_destroy(&attr);
 }
 
-struct tele *tele_new(size_t series_max)
+struct telemetry *telemetry_new(size_t series_max)
 {
-    struct tele *t = xcalloc(1, sizeof(*t));
+    struct telemetry *t = xcalloc(1, sizeof(*t));
     size_t slots;
 
-    t->max = series_max ? series_max : TELE_SERIES_DEFAULT;
-    if (t->max > TELE_SERIES_MAX)
-        t->max = TELE_SERIES_MAX;
+    t->max = series_max ? series_max : TELEMETRY_SERIES_DEFAULT;
+    if (t->max > TELEMETRY_SERIES_MAX)
+        t->max = TELEMETRY_SERIES_MAX;
     slots = power_of_two(t->max * SLOTS_PER_SERIES);
     pthread_mutex_init(&t->lock, NULL);
     names_init(&t->names);
-    t->series = xcalloc(t->max, sizeof(const struct tele_series *));
-    t->born = xcalloc(t->max, sizeof(*t->born));
-    t->passing = xcalloc(t->max, sizeof(struct tele_passing *));
+    t->series = xcalloc(t->max, sizeof(const struct telemetry_series *));
+    t->generation = xcalloc(t->max, sizeof(*t->generation));
+    t->passing = xcalloc(t->max, sizeof(struct telemetry_passing *));
     t->slots = xcalloc(slots, sizeof(*t->slots));
     t->slot_mask = slots - 1;
     t->stage = unknowns(t->max);
@@ -160,11 +160,11 @@ struct tele *tele_new(size_t series_max)
     return t;
 }
 
-void tele_free(struct tele *t)
+void telemetry_free(struct telemetry *t)
 {
     if (!t)
         return;
-    tele_events_release(t);
+    telemetry_events_release(t);
     free(t->values);
     free(t->stage);
     free(t->refused_seen);
@@ -173,7 +173,7 @@ void tele_free(struct tele *t)
     for (size_t i = 0; i < t->max; i++)
         free(t->passing[i]);
     free(t->passing);
-    free(t->born);
+    free(t->generation);
     free(t->series);
     pthread_rwlock_destroy(&t->names);
     arena_release(&t->arena);
@@ -183,31 +183,31 @@ void tele_free(struct tele *t)
 
 /* ---- sources */
 
-unsigned tele_source(struct tele *t, const char *name)
+unsigned telemetry_source(struct telemetry *t, const char *name)
 {
     unsigned n = atomic_load_explicit(&t->source_count, memory_order_relaxed);
-    char text[TELE_NAME_MAX];
+    char text[TELEMETRY_NAME_MAX];
 
-    tele_text(text, sizeof(text), name);
+    telemetry_text(text, sizeof(text), name);
     for (unsigned i = 0; i < n; i++)
         if (str_eq(t->sources[i].name, text))
             return i;
-    if (n == TELE_SOURCES_MAX)
-        return TELE_SOURCES_MAX;
+    if (n == TELEMETRY_SOURCES_MAX)
+        return TELEMETRY_SOURCES_MAX;
     t->sources[n].name = arena_strdup(&t->arena, text);
     t->sources[n].time_ns = -1;
     atomic_store_explicit(&t->source_count, n + 1, memory_order_release);
     return n;
 }
 
-const char *tele_source_name(const struct tele *t, unsigned source)
+const char *telemetry_source_name(const struct telemetry *t, unsigned source)
 {
     unsigned n = atomic_load_explicit(&t->source_count, memory_order_acquire);
 
     return source < n ? t->sources[source].name : "";
 }
 
-int64_t tele_time_ns(struct tele *t, unsigned source)
+int64_t telemetry_time_ns(struct telemetry *t, unsigned source)
 {
     int64_t then = -1;
 
@@ -219,9 +219,9 @@ int64_t tele_time_ns(struct tele *t, unsigned source)
     return then;
 }
 
-int64_t tele_age_ns(struct tele *t, unsigned source, int64_t now_ns)
+int64_t telemetry_age_ns(struct telemetry *t, unsigned source, int64_t now_ns)
 {
-    int64_t then = tele_time_ns(t, source);
+    int64_t then = telemetry_time_ns(t, source);
 
     if (then < 0)
         return -1;
@@ -231,11 +231,11 @@ int64_t tele_age_ns(struct tele *t, unsigned source, int64_t now_ns)
 /* ---- series */
 
 struct wanted { /* a series that was asked for, made valid */
-    const struct tele_metric *metric;
-    struct tele_label labels[TELE_LABELS_MAX];
+    const struct telemetry_metric *metric;
+    struct telemetry_label labels[TELEMETRY_LABELS_MAX];
     size_t count;
-    char names[TELE_LABELS_MAX][TELE_NAME_MAX];
-    char values[TELE_LABELS_MAX][TELE_VALUE_MAX];
+    char names[TELEMETRY_LABELS_MAX][TELEMETRY_NAME_MAX];
+    char values[TELEMETRY_LABELS_MAX][TELEMETRY_VALUE_MAX];
     uint64_t hash;
 };
 
@@ -247,26 +247,26 @@ static bool has_label(const struct wanted *w, const char *name)
     return false;
 }
 
-static void want(struct wanted *w, const struct tele_metric *m, const struct tele_label *labels,
-                 size_t count)
+static void want(struct wanted *w, const struct telemetry_metric *m,
+                 const struct telemetry_label *labels, size_t count)
 {
     w->metric = m;
     w->count = 0;
     w->hash = hash_add(hash_start, m->id);
-    for (size_t i = 0; i < count && w->count < TELE_LABELS_MAX; i++) {
+    for (size_t i = 0; i < count && w->count < TELEMETRY_LABELS_MAX; i++) {
         char *name = w->names[w->count], *value = w->values[w->count];
 
-        label_name(name, TELE_NAME_MAX, labels[i].name);
+        label_name(name, TELEMETRY_NAME_MAX, labels[i].name);
         if (has_label(w, name))
             continue;
-        tele_text(value, TELE_VALUE_MAX, labels[i].value);
+        telemetry_text(value, TELEMETRY_VALUE_MAX, labels[i].value);
         w->hash = hash_add(hash_add(w->hash, name), value);
-        w->labels[w->count++] = (struct tele_label){ .name = name, .value = value };
+        w->labels[w->count++] = (struct telemetry_label){ .name = name, .value = value };
     }
     w->hash = hash_mix(w->hash);
 }
 
-static bool same(const struct tele_series *s, const struct wanted *w)
+static bool same(const struct telemetry_series *s, const struct wanted *w)
 {
     if (s->metric != w->metric || s->label_count != w->count)
         return false;
@@ -278,9 +278,9 @@ static bool same(const struct tele_series *s, const struct wanted *w)
 }
 
 /* Counts a refused series once, however often it is asked for. */
-static void refuse(struct tele *t, uint64_t hash)
+static void refuse(struct telemetry *t, uint64_t hash)
 {
-    enum { SLOTS = 2 * TELE_REFUSED_MAX };
+    enum { SLOTS = 2 * TELEMETRY_REFUSED_MAX };
     size_t i = hash & (SLOTS - 1);
 
     if (!t->refused_seen)
@@ -289,36 +289,40 @@ static void refuse(struct tele *t, uint64_t hash)
     for (; t->refused_seen[i]; i = (i + 1) & (SLOTS - 1))
         if (t->refused_seen[i] == hash)
             return;
-    if (atomic_load_explicit(&t->refused, memory_order_relaxed) >= TELE_REFUSED_MAX)
+    if (atomic_load_explicit(&t->refused, memory_order_relaxed) >= TELEMETRY_REFUSED_MAX)
         return;
     t->refused_seen[i] = hash;
     atomic_fetch_add_explicit(&t->refused, 1, memory_order_relaxed);
 }
 
-static bool within_budget(const struct tele *t, int priority, size_t count)
+static bool within_budget(const struct telemetry *t, int priority, size_t count)
 {
-    int p = priority < 0 ? 0 : priority > TELE_PRIORITY_LAST ? TELE_PRIORITY_LAST : priority;
+    int p = priority < 0                         ? 0
+            : priority > TELEMETRY_PRIORITY_LAST ? TELEMETRY_PRIORITY_LAST
+                                                 : priority;
 
     return count * 100 < t->max * share_pct[p];
 }
 
 /* ---- series that pass */
 
-bool tele_passes(const struct tele_metric *m)
+bool telemetry_passes(const struct telemetry_metric *m)
 {
-    return m->entity == TELE_PROCESS || m->entity == TELE_JOB || m->entity == TELE_APP;
+    return m->entity == TELEMETRY_PROCESS || m->entity == TELEMETRY_JOB ||
+           m->entity == TELEMETRY_APP;
 }
 
 /* Applications have their own share, that of their priority: they take no id of a process, and
  * none of theirs is taken by one. */
-static enum tele_class class_of(const struct tele_metric *m)
+static enum telemetry_class class_of(const struct telemetry_metric *m)
 {
-    return m->entity == TELE_APP ? TELE_CLASS_APP : TELE_CLASS_OWN;
+    return m->entity == TELEMETRY_APP ? TELEMETRY_CLASS_APP : TELEMETRY_CLASS_OWN;
 }
 
-static struct tele_passing *passing_new(struct tele *t, unsigned source, const struct wanted *w)
+static struct telemetry_passing *passing_new(struct telemetry *t, unsigned source,
+                                             const struct wanted *w)
 {
-    struct tele_passing *p;
+    struct telemetry_passing *p;
     size_t bytes = 0, at = 0;
 
     for (size_t i = 0; i < w->count; i++)
@@ -328,16 +332,16 @@ static struct tele_passing *passing_new(struct tele *t, unsigned source, const s
         size_t len = strlen(w->labels[i].value) + 1;
 
         memcpy(p->text + at, w->labels[i].value, len);
-        p->labels[i] = (struct tele_label){ intern(t, w->labels[i].name), p->text + at };
+        p->labels[i] = (struct telemetry_label){ intern(t, w->labels[i].name), p->text + at };
         at += len;
     }
-    p->series = (struct tele_series){
+    p->series = (struct telemetry_series){
         .metric = w->metric, .labels = p->labels, .label_count = w->count, .source = source
     };
     return p;
 }
 
-static uint64_t series_hash(const struct tele_series *s)
+static uint64_t series_hash(const struct telemetry_series *s)
 {
     uint64_t h = hash_add(hash_start, s->metric->id);
 
@@ -347,7 +351,7 @@ static uint64_t series_hash(const struct tele_series *s)
 }
 
 /* Takes an id out of the hash table; those behind it close up, so that none is lost. */
-static void slot_remove(struct tele *t, uint32_t id)
+static void slot_remove(struct telemetry *t, uint32_t id)
 {
     size_t hole = series_hash(t->series[id]) & t->slot_mask, at;
 
@@ -364,7 +368,7 @@ static void slot_remove(struct tele *t, uint32_t id)
     t->slots[hole] = 0;
 }
 
-static size_t slot_free(const struct tele *t, uint64_t hash)
+static size_t slot_free(const struct telemetry *t, uint64_t hash)
 {
     size_t i = hash & t->slot_mask;
 
@@ -375,26 +379,26 @@ static size_t slot_free(const struct tele *t, uint64_t hash)
 
 /* Batches since it was known; of a source that fell silent for good, as an application that is
  * gone, the most there can be. */
-static uint32_t rest_of(const struct tele *t, const struct tele_passing *p)
+static uint32_t rest_of(const struct telemetry *t, const struct telemetry_passing *p)
 {
     int64_t last = t->sources[p->series.source].time_ns;
 
-    if (last >= 0 && t->batch_ns - last > TELE_REST_SOURCE_S * INT64_C(1000000000))
+    if (last >= 0 && t->batch_ns - last > TELEMETRY_REST_SOURCE_S * INT64_C(1000000000))
         return UINT32_MAX - 1;
     return p->rest;
 }
 
-/* The id of the one that has been unknown longest; TELE_NONE: all are in use, which no further
+/* The id of the one that has been unknown longest; TELEMETRY_NONE: all are in use, which no further
  * look would change before the next batch. */
-static uint32_t resting(struct tele *t, enum tele_class class)
+static uint32_t resting(struct telemetry *t, enum telemetry_class class)
 {
     size_t count = atomic_load_explicit(&t->count, memory_order_relaxed);
-    uint32_t best = TELE_NONE, rest = TELE_REST_BATCHES;
+    uint32_t best = TELEMETRY_NONE, rest = TELEMETRY_REST_BATCHES;
 
     if (t->none_rests[class])
-        return TELE_NONE;
+        return TELEMETRY_NONE;
     for (size_t i = 0; i < count; i++) {
-        const struct tele_passing *p = t->passing[i];
+        const struct telemetry_passing *p = t->passing[i];
         uint32_t has = p && class_of(p->series.metric) == class ? rest_of(t, p) : 0;
 
         if (has >= rest) {
@@ -402,19 +406,19 @@ static uint32_t resting(struct tele *t, enum tele_class class)
             best = (uint32_t)i;
         }
     }
-    t->none_rests[class] = best == TELE_NONE;
+    t->none_rests[class] = best == TELEMETRY_NONE;
     return best;
 }
 
-static void renew(struct tele *t, unsigned source, const struct wanted *w, uint32_t id)
+static void renew(struct telemetry *t, unsigned source, const struct wanted *w, uint32_t id)
 {
-    struct tele_passing *old = t->passing[id], *p = passing_new(t, source, w);
+    struct telemetry_passing *old = t->passing[id], *p = passing_new(t, source, w);
 
     slot_remove(t, id);
     pthread_rwlock_wrlock(&t->names);
     t->passing[id] = p;
     t->series[id] = &p->series;
-    atomic_fetch_add_explicit(&t->born[id], 1, memory_order_release);
+    atomic_fetch_add_explicit(&t->generation[id], 1, memory_order_release);
     atomic_fetch_add_explicit(&t->renewed, 1, memory_order_release);
     pthread_rwlock_unlock(&t->names);
     t->slots[slot_free(t, w->hash)] = id + 1;
@@ -425,23 +429,24 @@ static void renew(struct tele *t, unsigned source, const struct wanted *w, uint3
     free(old);
 }
 
-static uint32_t add_passing(struct tele *t, unsigned source, const struct wanted *w, size_t slot)
+static uint32_t add_passing(struct telemetry *t, unsigned source, const struct wanted *w,
+                            size_t slot)
 {
     size_t id = atomic_load_explicit(&t->count, memory_order_relaxed);
-    enum tele_class class = class_of(w->metric);
+    enum telemetry_class class = class_of(w->metric);
     uint32_t old;
 
-    if ((class == TELE_CLASS_APP || t->passing_count * 100 < t->max * TELE_PASSING_PCT) &&
+    if ((class == TELEMETRY_CLASS_APP || t->passing_count * 100 < t->max * TELEMETRY_PASSING_PCT) &&
         within_budget(t, w->metric->priority, id)) {
         t->passing[id] = passing_new(t, source, w);
-        t->passing_count += class == TELE_CLASS_OWN;
+        t->passing_count += class == TELEMETRY_CLASS_OWN;
         t->series[id] = &t->passing[id]->series;
         t->slots[slot] = (uint32_t)id + 1;
         atomic_store_explicit(&t->count, id + 1, memory_order_release);
         return (uint32_t)id;
     }
     old = resting(t, class);
-    if (old == TELE_NONE)
+    if (old == TELEMETRY_NONE)
         refuse(t, w->hash);
     else
         renew(t, source, w, old);
@@ -450,17 +455,18 @@ static uint32_t add_passing(struct tele *t, unsigned source, const struct wanted
 
 /* ---- series that stay */
 
-static uint32_t add_series(struct tele *t, unsigned source, const struct wanted *w, size_t slot)
+static uint32_t add_series(struct telemetry *t, unsigned source, const struct wanted *w,
+                           size_t slot)
 {
     size_t id = atomic_load_explicit(&t->count, memory_order_relaxed);
-    struct tele_label *labels = arena_array(&t->arena, struct tele_label, w->count);
-    struct tele_series *s = arena_new(&t->arena, struct tele_series);
+    struct telemetry_label *labels = arena_array(&t->arena, struct telemetry_label, w->count);
+    struct telemetry_series *s = arena_new(&t->arena, struct telemetry_series);
 
     for (size_t i = 0; i < w->count; i++) {
         labels[i].name = intern(t, w->labels[i].name);
         labels[i].value = intern(t, w->labels[i].value);
     }
-    *s = (struct tele_series){
+    *s = (struct telemetry_series){
         .metric = w->metric, .labels = labels, .label_count = w->count, .source = source
     };
     t->series[id] = s;
@@ -469,70 +475,72 @@ static uint32_t add_series(struct tele *t, unsigned source, const struct wanted 
     return (uint32_t)id;
 }
 
-uint32_t tele_series(struct tele *t, unsigned source, const struct tele_metric *m,
-                     const struct tele_label *labels, size_t count)
+uint32_t telemetry_series(struct telemetry *t, unsigned source, const struct telemetry_metric *m,
+                          const struct telemetry_label *labels, size_t count)
 {
     size_t have = atomic_load_explicit(&t->count, memory_order_relaxed), i;
     struct wanted w;
 
     if (!m || source >= atomic_load_explicit(&t->source_count, memory_order_relaxed))
-        return TELE_NONE;
+        return TELEMETRY_NONE;
     want(&w, m, labels, count);
     for (i = w.hash & t->slot_mask; t->slots[i]; i = (i + 1) & t->slot_mask)
         if (same(t->series[t->slots[i] - 1], &w))
             return t->slots[i] - 1;
-    if (tele_passes(m))
+    if (telemetry_passes(m))
         return add_passing(t, source, &w, i);
     if (!within_budget(t, m->priority, have)) {
         refuse(t, w.hash);
-        return TELE_NONE;
+        return TELEMETRY_NONE;
     }
     return add_series(t, source, &w, i);
 }
 
-const struct tele_metric *tele_foreign_like(struct tele *t, const struct tele_metric *like)
+const struct telemetry_metric *telemetry_foreign_like(struct telemetry *t,
+                                                      const struct telemetry_metric *like)
 {
     const char *name = like->id, *help = like->help;
-    struct tele_metric *m;
+    struct telemetry_metric *m;
 
     if (!metric_name_ok(name))
         return NULL;
     for (size_t i = 0; i < t->foreign_count; i++)
         if (strcmp(t->foreign[i]->id, name) == 0)
             return t->foreign[i];
-    if (t->foreign_count == TELE_FOREIGN_MAX)
+    if (t->foreign_count == TELEMETRY_FOREIGN_MAX)
         return NULL;
-    m = arena_new(&t->arena, struct tele_metric);
+    m = arena_new(&t->arena, struct telemetry_metric);
     m->id = m->prom = intern(t, name);
-    m->entity = TELE_APP;
+    m->entity = TELEMETRY_APP;
     m->kind = like->kind;
-    if (like->family_type != TELE_PLAIN && metric_name_ok(like->family)) {
+    if (like->family_type != TELEMETRY_PLAIN && metric_name_ok(like->family)) {
         m->family = intern(t, like->family);
         m->family_type = like->family_type;
     }
     m->unit = "1";
     if (help && *help) {
-        char text[TELE_VALUE_MAX];
+        char text[TELEMETRY_VALUE_MAX];
 
-        tele_text(text, sizeof(text), help);
+        telemetry_text(text, sizeof(text), help);
         m->help = intern(t, text);
     }
     m->scale = 1;
-    m->priority = TELE_PRIORITY_LAST;
+    m->priority = TELEMETRY_PRIORITY_LAST;
     m->labels = "";
     m->source = "application";
     return t->foreign[t->foreign_count++] = m;
 }
 
-const struct tele_metric *tele_foreign(struct tele *t, const char *name, const char *help,
-                                       enum tele_kind kind)
+const struct telemetry_metric *telemetry_foreign(struct telemetry *t, const char *name,
+                                                 const char *help, enum telemetry_kind kind)
 {
-    return tele_foreign_like(t, &(struct tele_metric){ .id = name, .help = help, .kind = kind });
+    return telemetry_foreign_like(
+        t, &(struct telemetry_metric){ .id = name, .help = help, .kind = kind });
 }
 
 /* ---- batches */
 
-void tele_begin(struct tele *t, unsigned source, int64_t time_ns)
+void telemetry_begin(struct telemetry *t, unsigned source, int64_t time_ns)
 {
     assert(!t->in_batch);
     t->in_batch = true;
@@ -540,7 +548,7 @@ void tele_begin(struct tele *t, unsigned source, int64_t time_ns)
     t->batch_ns = time_ns;
 }
 
-void tele_set(struct tele *t, uint32_t id, double value)
+void telemetry_set(struct telemetry *t, uint32_t id, double value)
 {
     assert(t->in_batch);
     if (id < atomic_load_explicit(&t->count, memory_order_relaxed) &&
@@ -548,7 +556,7 @@ void tele_set(struct tele *t, uint32_t id, double value)
         t->stage[id] = value;
 }
 
-void tele_end(struct tele *t)
+void telemetry_end(struct telemetry *t)
 {
     size_t count = atomic_load_explicit(&t->count, memory_order_relaxed);
 
@@ -572,32 +580,32 @@ void tele_end(struct tele *t)
 
 /* ---- reading */
 
-size_t tele_count(const struct tele *t)
+size_t telemetry_count(const struct telemetry *t)
 {
     return atomic_load_explicit(&t->count, memory_order_acquire);
 }
 
-const struct tele_series *tele_get(const struct tele *t, uint32_t id)
+const struct telemetry_series *telemetry_get(const struct telemetry *t, uint32_t id)
 {
-    return id < tele_count(t) ? t->series[id] : NULL;
+    return id < telemetry_count(t) ? t->series[id] : NULL;
 }
 
-size_t tele_copy(struct tele *t, double *out, size_t cap)
+size_t telemetry_copy(struct telemetry *t, double *out, size_t cap)
 {
     size_t count;
 
     pthread_mutex_lock(&t->lock);
-    count = tele_count(t);
+    count = telemetry_count(t);
     memcpy(out, t->values, (count < cap ? count : cap) * sizeof(*out));
     pthread_mutex_unlock(&t->lock);
     return count;
 }
 
-double tele_value(struct tele *t, uint32_t id)
+double telemetry_value(struct telemetry *t, uint32_t id)
 {
     double v = NAN;
 
-    if (id >= tele_count(t))
+    if (id >= telemetry_count(t))
         return v;
     pthread_mutex_lock(&t->lock);
     v = t->values[id];
@@ -605,33 +613,34 @@ double tele_value(struct tele *t, uint32_t id)
     return v;
 }
 
-uint32_t tele_born(const struct tele *t, uint32_t id)
+uint32_t telemetry_generation(const struct telemetry *t, uint32_t id)
 {
-    return id < tele_count(t) ? atomic_load_explicit(&t->born[id], memory_order_acquire) : 0;
+    return id < telemetry_count(t) ? atomic_load_explicit(&t->generation[id], memory_order_acquire)
+                                   : 0;
 }
 
-uint64_t tele_renewed(const struct tele *t)
+uint64_t telemetry_renewed(const struct telemetry *t)
 {
     return atomic_load_explicit(&t->renewed, memory_order_acquire);
 }
 
-void tele_hold(struct tele *t)
+void telemetry_hold(struct telemetry *t)
 {
     pthread_rwlock_rdlock(&t->names);
 }
 
-void tele_let(struct tele *t)
+void telemetry_let(struct telemetry *t)
 {
     pthread_rwlock_unlock(&t->names);
 }
 
-uint64_t tele_refused(const struct tele *t)
+uint64_t telemetry_refused(const struct telemetry *t)
 {
     return atomic_load_explicit(&t->refused, memory_order_relaxed) +
            atomic_load_explicit(&t->refused_before, memory_order_relaxed);
 }
 
-void tele_refused_before(struct tele *t, uint64_t count)
+void telemetry_refused_before(struct telemetry *t, uint64_t count)
 {
     atomic_store_explicit(&t->refused_before, count, memory_order_relaxed);
 }

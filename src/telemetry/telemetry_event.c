@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tele_event: a table's events and documents.
+/* telemetry_event: a table's events and documents.
  *
  * Events are a ring in order of arrival, grown as they come: most nodes never have many. */
 #include "base/mem.h"
@@ -9,45 +9,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *tele_event_word(enum tele_event_kind k)
+const char *telemetry_event_word(enum telemetry_event_kind k)
 {
-    static const char *const words[TELE_EVENT_KINDS] = {
-        [TELE_EVENT_XID] = "xid",       [TELE_EVENT_SXID] = "sxid",
-        [TELE_EVENT_KERNEL] = "kernel", [TELE_EVENT_RECOVERY] = "recovery",
-        [TELE_EVENT_GPU] = "gpu",       [TELE_EVENT_HANG] = "hang",
-        [TELE_EVENT_LINK] = "link",     [TELE_EVENT_ALERT] = "alert",
-        [TELE_EVENT_AGENT] = "agent",
+    static const char *const words[TELEMETRY_EVENT_KINDS] = {
+        [TELEMETRY_EVENT_XID] = "xid",       [TELEMETRY_EVENT_SXID] = "sxid",
+        [TELEMETRY_EVENT_KERNEL] = "kernel", [TELEMETRY_EVENT_RECOVERY] = "recovery",
+        [TELEMETRY_EVENT_GPU] = "gpu",       [TELEMETRY_EVENT_HANG] = "hang",
+        [TELEMETRY_EVENT_LINK] = "link",     [TELEMETRY_EVENT_ALERT] = "alert",
+        [TELEMETRY_EVENT_AGENT] = "agent",
     };
 
-    return (unsigned)k < TELE_EVENT_KINDS ? words[k] : "unknown";
+    return (unsigned)k < TELEMETRY_EVENT_KINDS ? words[k] : "unknown";
 }
 
-void tele_event(struct tele *t, const struct tele_event *e)
+void telemetry_event(struct telemetry *t, const struct telemetry_event *e)
 {
-    struct tele_event mine = *e;
+    struct telemetry_event mine = *e;
 
     mine.text[sizeof(mine.text) - 1] = '\0';
     str_make_text(mine.text);
     pthread_mutex_lock(&t->lock);
     t->event_total++;
-    if (t->event_count < TELE_EVENTS_MAX) {
+    if (t->event_count < TELEMETRY_EVENTS_MAX) {
         VEC_GROW(t->events, t->event_count, t->event_cap);
         t->events[t->event_count++] = mine;
     } else {
         t->events[t->event_next] = mine;
-        t->event_next = (t->event_next + 1) % TELE_EVENTS_MAX;
+        t->event_next = (t->event_next + 1) % TELEMETRY_EVENTS_MAX;
     }
     pthread_mutex_unlock(&t->lock);
 }
 
 /* The i-th oldest. */
-static const struct tele_event *nth(const struct tele *t, size_t i)
+static const struct telemetry_event *nth(const struct telemetry *t, size_t i)
 {
     return &t->events[(t->event_next + i) % t->event_count];
 }
 
 /* How many of the newest are not older than since_ns, at most `cap`, and where they begin. */
-static size_t count_since(const struct tele *t, int64_t since_ns, size_t cap, size_t *out_first)
+static size_t count_since(const struct telemetry *t, int64_t since_ns, size_t cap,
+                          size_t *out_first)
 {
     size_t n = 0, first = t->event_count;
 
@@ -57,15 +58,16 @@ static size_t count_since(const struct tele *t, int64_t since_ns, size_t cap, si
     return n;
 }
 
-static void copy_since(const struct tele *t, int64_t since_ns, size_t first, size_t n,
-                       struct tele_event *out)
+static void copy_since(const struct telemetry *t, int64_t since_ns, size_t first, size_t n,
+                       struct telemetry_event *out)
 {
     for (size_t i = first, k = 0; i < t->event_count && k < n; i++)
         if (nth(t, i)->time_ns >= since_ns)
             out[k++] = *nth(t, i);
 }
 
-size_t tele_events(struct tele *t, int64_t since_ns, struct tele_event *out, size_t cap)
+size_t telemetry_events(struct telemetry *t, int64_t since_ns, struct telemetry_event *out,
+                        size_t cap)
 {
     size_t n, first;
 
@@ -76,13 +78,13 @@ size_t tele_events(struct tele *t, int64_t since_ns, struct tele_event *out, siz
     return n;
 }
 
-struct tele_event *tele_events_copy(struct tele *t, int64_t since_ns, size_t *count)
+struct telemetry_event *telemetry_events_copy(struct telemetry *t, int64_t since_ns, size_t *count)
 {
-    struct tele_event *list = NULL;
+    struct telemetry_event *list = NULL;
     size_t first;
 
     pthread_mutex_lock(&t->lock);
-    *count = count_since(t, since_ns, TELE_EVENTS_MAX, &first);
+    *count = count_since(t, since_ns, TELEMETRY_EVENTS_MAX, &first);
     if (*count)
         list = xcalloc(*count, sizeof(*list));
     copy_since(t, since_ns, first, *count, list);
@@ -90,7 +92,8 @@ struct tele_event *tele_events_copy(struct tele *t, int64_t since_ns, size_t *co
     return list;
 }
 
-size_t tele_events_after(struct tele *t, uint64_t *io_seen, struct tele_event *out, size_t cap)
+size_t telemetry_events_after(struct telemetry *t, uint64_t *io_seen, struct telemetry_event *out,
+                              size_t cap)
 {
     size_t n = 0;
 
@@ -106,7 +109,7 @@ size_t tele_events_after(struct tele *t, uint64_t *io_seen, struct tele_event *o
 /* ---- documents */
 
 /* One that was removed has no text: who asks for changes is told of that too. */
-static struct tele_document *find(struct tele *t, const char *name)
+static struct telemetry_document *find(struct telemetry *t, const char *name)
 {
     for (size_t i = 0; i < t->doc_count; i++)
         if (strcmp(t->docs[i].name, name) == 0)
@@ -114,7 +117,7 @@ static struct tele_document *find(struct tele *t, const char *name)
     return NULL;
 }
 
-static void replace(struct tele_document *d, const char *json, size_t len)
+static void replace(struct telemetry_document *d, const char *json, size_t len)
 {
     free(d->json);
     d->json = json ? xstrndup(json, len) : NULL;
@@ -122,9 +125,10 @@ static void replace(struct tele_document *d, const char *json, size_t len)
 }
 
 /* A place for one more, if need be that of one that was removed; NULL: there are too many. */
-static struct tele_document *room(struct tele *t)
+static struct telemetry_document *room(struct telemetry *t)
 {
-    struct tele_document *d = t->doc_count < TELE_DOCS_MAX ? &t->docs[t->doc_count] : NULL;
+    struct telemetry_document *d =
+        t->doc_count < TELEMETRY_DOCS_MAX ? &t->docs[t->doc_count] : NULL;
 
     for (size_t i = 0; !d && i < t->doc_count; i++)
         if (!t->docs[i].json)
@@ -132,19 +136,19 @@ static struct tele_document *room(struct tele *t)
     if (d == &t->docs[t->doc_count])
         t->doc_count++;
     if (d)
-        *d = (struct tele_document){ 0 };
+        *d = (struct telemetry_document){ 0 };
     return d;
 }
 
-void tele_doc(struct tele *t, const char *name, const char *json)
+void telemetry_doc(struct telemetry *t, const char *name, const char *json)
 {
     size_t len = json ? strlen(json) : 0;
-    char text[TELE_NAME_MAX];
-    struct tele_document *d;
+    char text[TELEMETRY_NAME_MAX];
+    struct telemetry_document *d;
 
-    if (len > TELE_DOC_MAX)
+    if (len > TELEMETRY_DOC_MAX)
         return;
-    tele_text(text, sizeof(text), name);
+    telemetry_text(text, sizeof(text), name);
     pthread_mutex_lock(&t->lock);
     d = find(t, text);
     if (json && !d && (d = room(t)))
@@ -156,9 +160,9 @@ void tele_doc(struct tele *t, const char *name, const char *json)
     pthread_mutex_unlock(&t->lock);
 }
 
-bool tele_doc_copy(struct tele *t, const char *name, struct buf *out)
+bool telemetry_doc_copy(struct telemetry *t, const char *name, struct buf *out)
 {
-    const struct tele_document *d;
+    const struct telemetry_document *d;
 
     pthread_mutex_lock(&t->lock);
     d = find(t, name);
@@ -170,8 +174,9 @@ bool tele_doc_copy(struct tele *t, const char *name, struct buf *out)
     return d != NULL;
 }
 
-uint64_t tele_docs_after(struct tele *t, uint64_t since,
-                         void (*take)(void *arg, const char *name, const char *json), void *arg)
+uint64_t telemetry_docs_after(struct telemetry *t, uint64_t since,
+                              void (*take)(void *arg, const char *name, const char *json),
+                              void *arg)
 {
     uint64_t last;
 
@@ -184,7 +189,7 @@ uint64_t tele_docs_after(struct tele *t, uint64_t since,
     return last;
 }
 
-void tele_events_release(struct tele *t)
+void telemetry_events_release(struct telemetry *t)
 {
     free(t->events);
     for (size_t i = 0; i < t->doc_count; i++)

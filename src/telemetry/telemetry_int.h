@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tele_int: what the files of tele share.
+/* telemetry_int: what the files of telemetry share.
  *
  * Who may touch what: series, sources, foreign metrics and the staged batch belong to the writer's
  * thread.  Readers on other threads see a series or source once its count has been published
@@ -15,56 +15,58 @@
 #include <stdatomic.h>
 
 enum {
-    TELE_PRIORITY_LAST = 4,   /* of an application's own metrics: refused first */
-    TELE_REST_SOURCE_S = 300, /* without a batch: what a source said last is no use any more */
-    TELE_REFUSED_MAX = 16384, /* refused series that are told apart; further ones are not counted */
+    TELEMETRY_PRIORITY_LAST = 4,   /* of an application's own metrics: refused first */
+    TELEMETRY_REST_SOURCE_S = 300, /* without a batch: what a source said last is no use any more */
+    TELEMETRY_REFUSED_MAX =
+        16384, /* refused series that are told apart; further ones are not counted */
 };
 
-struct tele_source {
+struct telemetry_source {
     const char *name;
     int64_t time_ns; /* of its last batch; -1: none */
 };
 
-struct tele_document {
-    char name[TELE_NAME_MAX];
+struct telemetry_document {
+    char name[TELEMETRY_NAME_MAX];
     char *json; /* owned; NULL: it was removed */
     size_t len;
     uint64_t change; /* when it was put */
 };
 
 /* Series that pass give their ids to others of their class alone. */
-enum tele_class { TELE_CLASS_OWN, TELE_CLASS_APP, TELE_CLASSES };
+enum telemetry_class { TELEMETRY_CLASS_OWN, TELEMETRY_CLASS_APP, TELEMETRY_CLASSES };
 
-struct tele_passing {
-    struct tele_series series; /* its labels' values are in `text`, their names are kept by all */
-    struct tele_label labels[TELE_LABELS_MAX];
+struct telemetry_passing {
+    struct telemetry_series
+        series; /* its labels' values are in `text`, their names are kept by all */
+    struct telemetry_label labels[TELEMETRY_LABELS_MAX];
     uint32_t rest; /* batches of its source since it was known */
     char text[];
 };
 
-struct tele {
+struct telemetry {
     pthread_mutex_t lock;
     size_t max; /* the budget */
     struct arena arena;
 
     pthread_rwlock_t names; /* held by readers of series on other threads */
     /* the writer's, readable below `count` */
-    const struct tele_series **series; /* max entries */
-    atomic_uint *born;                 /* max entries: how often an id was given again */
+    const struct telemetry_series **series; /* max entries */
+    atomic_uint *generation;                /* max entries: how often an id was given again */
     atomic_uint_fast64_t renewed;
     atomic_size_t count;
-    struct tele_source sources[TELE_SOURCES_MAX];
+    struct telemetry_source sources[TELEMETRY_SOURCES_MAX];
     atomic_uint source_count;
 
     /* the writer's alone */
-    struct tele_passing **passing; /* by id, owned; NULL: it stays */
-    size_t passing_count;          /* of those of processes and jobs */
-    bool none_rests[TELE_CLASSES]; /* no id of the class is free before the next batch */
-    uint32_t *slots;               /* series by hash of metric and labels: id + 1, 0 is free */
+    struct telemetry_passing **passing; /* by id, owned; NULL: it stays */
+    size_t passing_count;               /* of those of processes and jobs */
+    bool none_rests[TELEMETRY_CLASSES]; /* no id of the class is free before the next batch */
+    uint32_t *slots;                    /* series by hash of metric and labels: id + 1, 0 is free */
     size_t slot_mask;
     const char **strings; /* label names and values, each kept once */
     size_t string_count, string_cap;
-    struct tele_metric *foreign[TELE_FOREIGN_MAX];
+    struct telemetry_metric *foreign[TELEMETRY_FOREIGN_MAX];
     size_t foreign_count;
     double *stage; /* of the open batch */
     unsigned batch;
@@ -75,16 +77,16 @@ struct tele {
 
     /* under lock */
     double *values;
-    struct tele_event *events; /* a ring once it has TELE_EVENTS_MAX */
+    struct telemetry_event *events; /* a ring once it has TELEMETRY_EVENTS_MAX */
     size_t event_count, event_cap, event_next;
     uint64_t event_total; /* that ever came */
-    struct tele_document docs[TELE_DOCS_MAX];
+    struct telemetry_document docs[TELEMETRY_DOCS_MAX];
     size_t doc_count;
     uint64_t doc_change; /* of the last one put */
 };
 
 /* The longest part of `s` that fits with its NUL, made valid text. */
-void tele_text(char *dst, size_t cap, const char *s);
-void tele_events_release(struct tele *t);
+void telemetry_text(char *dst, size_t cap, const char *s);
+void telemetry_events_release(struct telemetry *t);
 
 #endif

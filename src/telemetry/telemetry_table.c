@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tele_table: data/telemetry.csv as a table of metrics, read once at first use. */
+/* telemetry_table: data/telemetry.csv as a table of metrics, read once at first use. */
 #include "base/arena.h"
 #include "base/embed.h"
 #include "base/str.h"
@@ -30,27 +30,27 @@ enum {
 
 struct named {
     const char *name;
-    const struct tele_metric *row;
+    const struct telemetry_metric *row;
 };
 
 static struct {
     pthread_once_t once;
     struct arena arena; /* for the life of the program */
-    struct tele_metric *rows;
-    const struct tele_metric **by_id; /* sorted */
-    struct named *by_name;            /* sorted; dcgm, dcgm46 and prom of every row */
+    struct telemetry_metric *rows;
+    const struct telemetry_metric **by_id; /* sorted */
+    struct named *by_name;                 /* sorted; dcgm, dcgm46 and prom of every row */
     size_t name_count;
     size_t count;
 } table = { .once = PTHREAD_ONCE_INIT };
 
 static const char *const entity_words[] = {
-    [TELE_HOST] = "host",   [TELE_GPU] = "gpu",         [TELE_LINK] = "link",
-    [TELE_PORT] = "port",   [TELE_NET] = "net",         [TELE_DISK] = "disk",
-    [TELE_MOUNT] = "mount", [TELE_PROCESS] = "process", [TELE_MODEL] = "model",
-    [TELE_JOB] = "job",     [TELE_APP] = "app",
+    [TELEMETRY_HOST] = "host",   [TELEMETRY_GPU] = "gpu",         [TELEMETRY_LINK] = "link",
+    [TELEMETRY_PORT] = "port",   [TELEMETRY_NET] = "net",         [TELEMETRY_DISK] = "disk",
+    [TELEMETRY_MOUNT] = "mount", [TELEMETRY_PROCESS] = "process", [TELEMETRY_MODEL] = "model",
+    [TELEMETRY_JOB] = "job",     [TELEMETRY_APP] = "app",
 };
 
-const char *tele_entity_word(enum tele_entity e)
+const char *telemetry_entity_word(enum telemetry_entity e)
 {
     return (unsigned)e < ARRAY_SIZE(entity_words) ? entity_words[e] : "unknown";
 }
@@ -60,18 +60,18 @@ static const char *or_null(const char *cell)
     return *cell ? cell : NULL;
 }
 
-static bool entity_of(const char *word, enum tele_entity *out)
+static bool entity_of(const char *word, enum telemetry_entity *out)
 {
     for (size_t i = 0; i < ARRAY_SIZE(entity_words); i++) {
         if (!str_eq(entity_words[i], word))
             continue;
-        *out = (enum tele_entity)i;
+        *out = (enum telemetry_entity)i;
         return true;
     }
     return false;
 }
 
-static bool read_row(const struct csv *t, size_t row, const size_t *col, struct tele_metric *m)
+static bool read_row(const struct csv *t, size_t row, const size_t *col, struct telemetry_metric *m)
 {
     const char *kind = csv_cell(t, row, col[COL_KIND]);
     int64_t priority;
@@ -84,20 +84,20 @@ static bool read_row(const struct csv *t, size_t row, const size_t *col, struct 
     m->help = or_null(csv_cell(t, row, col[COL_HELP]));
     m->labels = csv_cell(t, row, col[COL_LABELS]);
     m->source = csv_cell(t, row, col[COL_SOURCE]);
-    m->kind = str_eq(kind, "counter") ? TELE_COUNTER : TELE_GAUGE;
+    m->kind = str_eq(kind, "counter") ? TELEMETRY_COUNTER : TELEMETRY_GAUGE;
     if (!entity_of(csv_cell(t, row, col[COL_ENTITY]), &m->entity) ||
         !str_to_f64(csv_cell(t, row, col[COL_SCALE]), &m->scale) ||
         !str_to_i64(csv_cell(t, row, col[COL_PRIORITY]), 10, &priority) || priority < 0 ||
-        priority > TELE_PRIORITY_LAST)
+        priority > TELEMETRY_PRIORITY_LAST)
         return false;
     m->priority = (int)priority;
-    return m->kind == TELE_COUNTER || str_eq(kind, "gauge");
+    return m->kind == TELEMETRY_COUNTER || str_eq(kind, "gauge");
 }
 
 static int by_id_cmp(const void *a, const void *b)
 {
-    return strcmp((*(const struct tele_metric *const *)a)->id,
-                  (*(const struct tele_metric *const *)b)->id);
+    return strcmp((*(const struct telemetry_metric *const *)a)->id,
+                  (*(const struct telemetry_metric *const *)b)->id);
 }
 
 static int by_name_cmp(const void *a, const void *b)
@@ -109,7 +109,7 @@ static void load_names(size_t rows)
 {
     table.by_name = arena_array(&table.arena, struct named, rows * 3);
     for (size_t i = 0; i < rows; i++) {
-        const struct tele_metric *m = &table.rows[i];
+        const struct telemetry_metric *m = &table.rows[i];
         const char *const names[] = { m->dcgm, str_eq(m->dcgm, m->dcgm46) ? NULL : m->dcgm46,
                                       m->prom };
 
@@ -151,8 +151,8 @@ static void load(void)
         assert(!"data/telemetry.csv");
         return;
     }
-    table.rows = arena_array(&table.arena, struct tele_metric, t.rows);
-    table.by_id = arena_array(&table.arena, const struct tele_metric *, t.rows);
+    table.rows = arena_array(&table.arena, struct telemetry_metric, t.rows);
+    table.by_id = arena_array(&table.arena, const struct telemetry_metric *, t.rows);
     for (size_t i = 0; i < t.rows; i++) {
         ok = ok && read_row(&t, i, col, &table.rows[i]);
         table.by_id[i] = &table.rows[i];
@@ -160,31 +160,32 @@ static void load(void)
     assert(ok);
     if (!ok)
         return;
-    qsort(table.by_id, t.rows, sizeof(const struct tele_metric *), by_id_cmp);
+    qsort(table.by_id, t.rows, sizeof(const struct telemetry_metric *), by_id_cmp);
     load_names(t.rows);
     table.count = t.rows;
 }
 
-const struct tele_metric *tele_metrics(size_t *count)
+const struct telemetry_metric *telemetry_metrics(size_t *count)
 {
     pthread_once(&table.once, load);
     *count = table.count;
     return table.rows;
 }
 
-const struct tele_metric *tele_metric(const char *id)
+const struct telemetry_metric *telemetry_metric(const char *id)
 {
-    struct tele_metric key = { .id = id };
-    const struct tele_metric *k = &key, *const * found;
+    struct telemetry_metric key = { .id = id };
+    const struct telemetry_metric *k = &key, *const * found;
 
     pthread_once(&table.once, load);
     if (!id || !table.count)
         return NULL;
-    found = bsearch(&k, table.by_id, table.count, sizeof(const struct tele_metric *), by_id_cmp);
+    found =
+        bsearch(&k, table.by_id, table.count, sizeof(const struct telemetry_metric *), by_id_cmp);
     return found ? *found : NULL;
 }
 
-const struct tele_metric *tele_metric_named(const char *name)
+const struct telemetry_metric *telemetry_metric_named(const char *name)
 {
     const struct named key = { .name = name }, *found;
 

@@ -23,7 +23,7 @@ struct window {
     /* ---- window_take()'s: slots by id of the table */
     struct window_slot **by_id;
     double *values;
-    uint32_t *born; /* tele_born() of these, when they were mapped */
+    uint32_t *generation; /* telemetry_generation() of these, when they were mapped */
     uint64_t renewed;
     size_t mapped;
 };
@@ -60,7 +60,7 @@ void window_free(struct window *w)
         free(w->metrics[i]);
     free(w->slots);
     free(w->by_id);
-    free(w->born);
+    free(w->generation);
     free(w->values);
     free(w);
 }
@@ -90,7 +90,7 @@ const char *window_label(const struct window_slot *s, const char *name)
     return NULL;
 }
 
-static const char *series_label(const struct tele_series *s, const char *name, size_t len)
+static const char *series_label(const struct telemetry_series *s, const char *name, size_t len)
 {
     for (size_t i = 0; i < s->label_count; i++)
         if (strlen(s->labels[i].name) == len && !strncmp(s->labels[i].name, name, len))
@@ -99,7 +99,7 @@ static const char *series_label(const struct tele_series *s, const char *name, s
 }
 
 /* `row` is "id" or "id|label=value". */
-static bool row_fits(const char *row, const struct tele_series *s)
+static bool row_fits(const char *row, const struct telemetry_series *s)
 {
     size_t len = strcspn(row, "|"), name;
 
@@ -112,7 +112,7 @@ static bool row_fits(const char *row, const struct tele_series *s)
     return row[name] && str_eq(series_label(s, row, name), row + name + 1);
 }
 
-static bool watched(const struct window *w, const struct tele_series *s)
+static bool watched(const struct window *w, const struct telemetry_series *s)
 {
     for (size_t i = 0; i < w->metric_count; i++)
         if (row_fits(w->metrics[i], s))
@@ -120,7 +120,7 @@ static bool watched(const struct window *w, const struct tele_series *s)
     return false;
 }
 
-static bool same_series(const struct window_slot *a, const struct tele_series *s)
+static bool same_series(const struct window_slot *a, const struct telemetry_series *s)
 {
     if (a->label_count != s->label_count || !str_eq(a->id, s->metric->id))
         return false;
@@ -131,12 +131,13 @@ static bool same_series(const struct window_slot *a, const struct tele_series *s
     return true;
 }
 
-static bool keeps(const struct window *w, enum tele_entity e)
+static bool keeps(const struct window *w, enum telemetry_entity e)
 {
-    return w->keep && (e == TELE_GPU || e == TELE_PROCESS || e == TELE_JOB || e == TELE_APP);
+    return w->keep && (e == TELEMETRY_GPU || e == TELEMETRY_PROCESS || e == TELEMETRY_JOB ||
+                       e == TELEMETRY_APP);
 }
 
-static struct window_slot *slot_new(const struct window *w, const struct tele_series *s)
+static struct window_slot *slot_new(const struct window *w, const struct telemetry_series *s)
 {
     struct window_slot *n = xcalloc(1, sizeof(*n));
     const char *gpu;
@@ -161,7 +162,7 @@ static struct window_slot *slot_new(const struct window *w, const struct tele_se
     return n;
 }
 
-struct window_slot *window_slot(struct window *w, const struct tele_series *s)
+struct window_slot *window_slot(struct window *w, const struct telemetry_series *s)
 {
     if (!watched(w, s))
         return NULL;
@@ -228,7 +229,7 @@ void window_add(struct window_slot *s, int64_t time_ns, double v)
 {
     if (!isfinite(v))
         return;
-    if (s->kind == TELE_COUNTER)
+    if (s->kind == TELEMETRY_COUNTER)
         add_rise(s, time_ns, v);
     else
         keep(s, time_ns, v);
@@ -246,33 +247,34 @@ void window_add(struct window_slot *s, int64_t time_ns, double v)
         count_bits(s, v);
 }
 
-static void map_series(struct window *w, const struct tele *t, uint32_t id)
+static void map_series(struct window *w, const struct telemetry *t, uint32_t id)
 {
-    const struct tele_series *s = tele_get(t, id);
+    const struct telemetry_series *s = telemetry_get(t, id);
 
-    w->born[id] = tele_born(t, id);
+    w->generation[id] = telemetry_generation(t, id);
     w->by_id[id] = s ? window_slot(w, s) : NULL;
 }
 
-void window_take(struct window *w, struct tele *t, int64_t time_ns)
+void window_take(struct window *w, struct telemetry *t, int64_t time_ns)
 {
     size_t n;
 
     if (!w->by_id) {
-        w->by_id = xcalloc(TELE_SERIES_MAX, sizeof(struct window_slot *));
-        w->values = xcalloc(TELE_SERIES_MAX, sizeof(*w->values));
-        w->born = xcalloc(TELE_SERIES_MAX, sizeof(*w->born));
+        w->by_id = xcalloc(TELEMETRY_SERIES_MAX, sizeof(struct window_slot *));
+        w->values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*w->values));
+        w->generation = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*w->generation));
     }
-    tele_hold(t);
-    n = tele_copy(t, w->values, TELE_SERIES_MAX);
-    n = n < TELE_SERIES_MAX ? n : TELE_SERIES_MAX;
-    for (size_t i = 0; i < w->mapped && w->renewed != tele_renewed(t); i++)
-        if (w->born[i] != tele_born(t, (uint32_t)i)) /* the id is another series' now */
+    telemetry_hold(t);
+    n = telemetry_copy(t, w->values, TELEMETRY_SERIES_MAX);
+    n = n < TELEMETRY_SERIES_MAX ? n : TELEMETRY_SERIES_MAX;
+    for (size_t i = 0; i < w->mapped && w->renewed != telemetry_renewed(t); i++)
+        if (w->generation[i] !=
+            telemetry_generation(t, (uint32_t)i)) /* the id is another series' now */
             map_series(w, t, (uint32_t)i);
-    w->renewed = tele_renewed(t);
+    w->renewed = telemetry_renewed(t);
     for (; w->mapped < n; w->mapped++)
         map_series(w, t, (uint32_t)w->mapped);
-    tele_let(t);
+    telemetry_let(t);
     for (size_t i = 0; i < n; i++)
         if (w->by_id[i])
             window_add(w->by_id[i], time_ns, w->values[i]);
@@ -337,7 +339,7 @@ double window_rate(const struct window_slot *s)
 
 double window_level(const struct window_slot *s)
 {
-    return s && s->kind == TELE_COUNTER ? window_rate(s) : window_mean(s);
+    return s && s->kind == TELEMETRY_COUNTER ? window_rate(s) : window_mean(s);
 }
 
 static int by_value(const void *a, const void *b)

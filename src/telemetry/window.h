@@ -19,11 +19,11 @@ enum {
 };
 
 struct window_slot {
-    char id[TELE_NAME_MAX]; /* the metric's */
-    enum tele_entity entity;
-    enum tele_kind kind;
+    char id[TELEMETRY_NAME_MAX]; /* the metric's */
+    enum telemetry_entity entity;
+    enum telemetry_kind kind;
     char unit[16];
-    struct tele_label *labels; /* owned, with their strings */
+    struct telemetry_label *labels; /* owned, with their strings */
     size_t label_count;
     int gpu; /* of label "gpu"; -1: none */
     /* ---- of this span */
@@ -52,10 +52,10 @@ void window_free(struct window *w); /* NULL is fine */
 void window_next(struct window *w);
 
 /* The slot of a series, made at first use; NULL: not watched, or no room. */
-struct window_slot *window_slot(struct window *w, const struct tele_series *s);
+struct window_slot *window_slot(struct window *w, const struct telemetry_series *s);
 void window_add(struct window_slot *s, int64_t time_ns, double value); /* NaN is left out */
 /* All latest values of a table; always the same table for a window. */
-void window_take(struct window *w, struct tele *t, int64_t time_ns);
+void window_take(struct window *w, struct telemetry *t, int64_t time_ns);
 
 size_t window_metric_count(const struct window *w);
 const char *window_metric(const struct window *w, size_t i); /* as it was given */

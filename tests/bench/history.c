@@ -47,15 +47,15 @@ struct gpu {
     double load, power, temp, used_mib, energy, tx, rx, link[LINKS];
 };
 static struct gpu gpus[GPUS];
-static double values[TELE_SERIES_MAX], host[16], cpu[CPUS];
+static double values[TELEMETRY_SERIES_MAX], host[16], cpu[CPUS];
 static size_t count;
-static struct tele *table;
+static struct telemetry *table;
 
 static void series(const char *metric, const char *name, int number, const char *more)
 {
-    const struct tele_metric *m = tele_metric(metric);
+    const struct telemetry_metric *m = telemetry_metric(metric);
     char text[32], uuid[64];
-    struct tele_label labels[] = { { name, text }, { "UUID", uuid }, { "device", more } };
+    struct telemetry_label labels[] = { { name, text }, { "UUID", uuid }, { "device", more } };
 
     if (!m) {
         fprintf(stderr, "ring: no metric '%s'\n", metric);
@@ -63,7 +63,7 @@ static void series(const char *metric, const char *name, int number, const char 
     }
     snprintf(text, sizeof(text), "%d", number);
     snprintf(uuid, sizeof(uuid), "GPU-bb51d70a-b808-8a02-9ee5-511ccc9ba7c%d", number);
-    tele_series(table, tele_source(table, "bench"), m, labels, more ? 3 : 1);
+    telemetry_series(table, telemetry_source(table, "bench"), m, labels, more ? 3 : 1);
 }
 
 static const char *const gpu_live[] = {
@@ -80,9 +80,9 @@ static const char *const host_live[] = { "host.load1",      "host.context_switch
 static void make_table(void)
 {
     size_t all;
-    const struct tele_metric *m = tele_metrics(&all);
+    const struct telemetry_metric *m = telemetry_metrics(&all);
 
-    table = tele_new(SERIES);
+    table = telemetry_new(SERIES);
     for (int g = 0; g < GPUS; g++)
         for (size_t i = 0; i < ARRAY_SIZE(gpu_live); i++)
             series(gpu_live[i], "gpu", g, "nvidia");
@@ -97,10 +97,10 @@ static void make_table(void)
     for (int i = 0; i < CPUS; i++)
         series("host.cpu.seconds", "cpu", i, NULL);
     for (int g = 0; g < GPUS; g++) /* what stays */
-        for (size_t i = 0; i < all && tele_count(table) < SERIES / 2; i++)
-            if (m[i].entity == TELE_GPU)
+        for (size_t i = 0; i < all && telemetry_count(table) < SERIES / 2; i++)
+            if (m[i].entity == TELEMETRY_GPU)
                 series(m[i].id, "gpu", 100 + g, "still");
-    count = tele_count(table);
+    count = telemetry_count(table);
 }
 
 /* Phases of ten minutes: idle, a model loaded, load; each GPU a little before the next. */
@@ -181,8 +181,8 @@ struct play {
 static struct buf recording;
 static struct play plays[GPUS];
 static size_t play_count;
-static double last[TELE_SERIES_MAX]; /* by id of the table */
-static size_t still[TELE_SERIES_MAX], still_max[TELE_SERIES_MAX];
+static double last[TELEMETRY_SERIES_MAX]; /* by id of the table */
+static size_t still[TELEMETRY_SERIES_MAX], still_max[TELEMETRY_SERIES_MAX];
 
 static bool on_batch(void *arg, unsigned source, int64_t time_ns)
 {
@@ -205,7 +205,7 @@ static void play_begin(struct play *y)
 
     stream_reader_free(y->r);
     snprintf(name, sizeof(name), "%sagent", y->prefix);
-    y->mark = tele_source(table, name);
+    y->mark = telemetry_source(table, name);
     y->r = stream_reader_new(&o);
 }
 
@@ -238,7 +238,7 @@ static void play_close(void)
 {
     for (size_t i = 0; i < play_count; i++)
         stream_reader_free(plays[i].r);
-    tele_free(table);
+    telemetry_free(table);
 }
 
 /* Its seconds; in `one`: it has no second GPU. */
@@ -246,14 +246,14 @@ static size_t survey(bool *one)
 {
     size_t marks = 0;
 
-    table = tele_new(0);
+    table = telemetry_new(0);
     play_count = 1;
     play_open(0, 0);
     while (play_step(&plays[0]))
         marks++;
     *one = true;
-    for (uint32_t i = 0; i < tele_count(table); i++) {
-        const struct tele_series *s = tele_get(table, i);
+    for (uint32_t i = 0; i < telemetry_count(table); i++) {
+        const struct telemetry_series *s = telemetry_get(table, i);
 
         for (size_t k = 0; k < s->label_count; k++)
             if (!strcmp(s->labels[k].name, "gpu") && strcmp(s->labels[k].value, "0"))
@@ -279,7 +279,7 @@ static void recording_open(const char *path)
         fprintf(stderr, "ring: '%s' is no recording, or an empty one\n", path);
         exit(1);
     }
-    table = tele_new(0);
+    table = telemetry_new(0);
     play_count = one ? GPUS : 1;
     for (size_t i = 0; i < play_count; i++)
         play_open(i, marks * i / GPUS);
@@ -293,7 +293,7 @@ static void recording_turn(size_t row)
             play_begin(&plays[i]);
             (void)play_step(&plays[i]);
         }
-    count = tele_copy(table, values, TELE_SERIES_MAX);
+    count = telemetry_copy(table, values, TELEMETRY_SERIES_MAX);
     for (size_t i = 0; i < count; i++) {
         bool same = values[i] == last[i] || (isnan(values[i]) && isnan(last[i]));
 
@@ -305,41 +305,42 @@ static void recording_turn(size_t row)
 
 /* ---- bytes a sample, over the series that change; heads, padding and times are theirs too.
  * Made-up ones are still for whole phases, so theirs count block by block (about two minutes). */
-static bool changed(struct ring *r, const struct ring_opened *o, uint32_t s)
+static bool changed(struct history *r, const struct history_opened *o, uint32_t s)
 {
     uint8_t mode;
 
-    return ring_file_get(&r->file, o->at + o->dir[s].at + RING_CHUNK_HEAD, &mode, 1) && (mode & 7);
+    return history_file_get(&r->file, o->at + o->dir[s].at + HISTORY_CHUNK_HEAD, &mode, 1) &&
+           (mode & 7);
 }
 
 /* Those of a recording, by the history's ids; NULL: made-up ones. */
-static bool *lively_ids(struct ring *r)
+static bool *lively_ids(struct history *r)
 {
     bool *ids = xcalloc(IDS_MAX, sizeof(*ids));
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t id;
 
-        if (ring_dict_id(r, tele_get(table, i), 0, &id, NULL) == RC_OK && id < IDS_MAX)
+        if (history_dict_id(r, telemetry_get(table, i), 0, &id, NULL) == RC_OK && id < IDS_MAX)
             ids[id] = still_max[i] < STILL_MAX_S;
     }
     return ids;
 }
 
-static void measure_bytes(struct ring *r, const bool *ids, const char *name)
+static void measure_bytes(struct history *r, const bool *ids, const char *name)
 {
-    struct ring_opened o = { .head = { .max = RING_BLOCK_MAX + 1 } };
-    const struct ring_index *x = &r->seconds;
+    struct history_opened o = { .head = { .max = HISTORY_BLOCK_MAX + 1 } };
+    const struct history_index *x = &r->seconds;
     uint64_t all = 0, all_samples = 0, live = 0, live_samples = 0;
 
     for (size_t i = 0; i < x->count; i++) {
-        const struct ring_block *b = &x->items[x->first + i];
+        const struct history_block *b = &x->items[x->first + i];
 
-        if (!ring_block_open(r, x, b, &o))
+        if (!history_block_open(r, x, b, &o))
             exit(1);
-        all += (uint64_t)b->pages * RING_PAGE;
+        all += (uint64_t)b->pages * HISTORY_PAGE;
         all_samples += (uint64_t)b->rows * b->series;
-        live += (uint64_t)b->pages * RING_PAGE - b->len + b->head_len - 8ull * b->series;
+        live += (uint64_t)b->pages * HISTORY_PAGE - b->len + b->head_len - 8ull * b->series;
         for (uint32_t s = 0; s < b->series; s++) {
             uint32_t end = s + 1 < b->series ? o.dir[s + 1].at : b->len;
 
@@ -364,7 +365,8 @@ static void measure_bytes(struct ring *r, const bool *ids, const char *name)
 }
 
 /* ---- a query */
-static bool take(void *arg, const struct tele_series *s, const struct ring_point *p, size_t n)
+static bool take(void *arg, const struct telemetry_series *s, const struct history_point *p,
+                 size_t n)
 {
     size_t *points = arg;
 
@@ -382,23 +384,23 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The median of the wall clock; *cpu_ms of the thread's own time, for a busy machine. */
-static double measure_query(struct ring *r, const char *metric, int64_t to, int64_t step,
+static double measure_query(struct history *r, const char *metric, int64_t to, int64_t step,
                             bool recorded, size_t *points, double *cpu_ms)
 {
-    struct tele_label label = { "device", "nvidia" };
-    struct ring_query q = { .labels = &label,
-                            .label_count = recorded ? 0 : 1, /* not those that stay */
-                            .metric = metric,
-                            .from_ns = to - 6 * 60 * RING_MINUTE,
-                            .to_ns = to,
-                            .step_ns = step };
+    struct telemetry_label label = { "device", "nvidia" };
+    struct history_query q = { .labels = &label,
+                               .label_count = recorded ? 0 : 1, /* not those that stay */
+                               .metric = metric,
+                               .from_ns = to - 6 * 60 * HISTORY_MINUTE,
+                               .to_ns = to,
+                               .step_ns = step };
     double ms[ROUNDS], own[ROUNDS];
 
     for (int i = 0; i < ROUNDS; i++) {
         int64_t begin = clock_mono_ns(), cpu_begin = clock_thread_ns();
 
         *points = 0;
-        if (ring_read(r, &q, take, points, NULL))
+        if (history_read(r, &q, take, points, NULL))
             exit(1);
         own[i] = (double)(clock_thread_ns() - cpu_begin) / 1e6;
         ms[i] = (double)(clock_mono_ns() - begin) / 1e6;
@@ -409,10 +411,10 @@ static double measure_query(struct ring *r, const char *metric, int64_t to, int6
     return ms[ROUNDS / 2];
 }
 
-static void measure_queries(struct ring *r, int64_t to, bool recorded, const char *name)
+static void measure_queries(struct history *r, int64_t to, bool recorded, const char *name)
 {
     static const char *const metrics[] = { "gpu.power", "gpu.prof.tensor", "gpu.energy" };
-    static const int64_t steps[] = { 0, 20 * RING_NS };
+    static const int64_t steps[] = { 0, 20 * HISTORY_NS };
     double worst = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
@@ -430,7 +432,7 @@ static void measure_queries(struct ring *r, int64_t to, bool recorded, const cha
 }
 
 /* ---- a history of them */
-static void fill(struct ring *r, size_t rows, void (*next)(size_t row))
+static void fill(struct history *r, size_t rows, void (*next)(size_t row))
 {
     struct err err = { 0 };
     int64_t cpu_ns = 0;
@@ -440,8 +442,8 @@ static void fill(struct ring *r, size_t rows, void (*next)(size_t row))
 
         next(i);
         begin = clock_thread_ns();
-        if (ring_append(r, table, T0 + (int64_t)i * RING_NS + (int64_t)(50000 * rnd()), values,
-                        count, &err)) {
+        if (history_append(r, table, T0 + (int64_t)i * HISTORY_NS + (int64_t)(50000 * rnd()),
+                           values, count, &err)) {
             fprintf(stderr, "ring: %s\n", err.msg);
             exit(1);
         }
@@ -455,22 +457,22 @@ static void measure(size_t hours, bool recorded)
 {
     const char *tmp = getenv("TMPDIR"), *name = recorded ? "" : ".made_up";
     char path[512];
-    struct ring_opts o = { .path = path, .no_sync = true };
-    struct ring *r;
+    struct history_opts o = { .path = path, .no_sync = true };
+    struct history *r;
     struct err err = { 0 };
     bool *ids = NULL;
 
     snprintf(path, sizeof(path), "%s/stoker-bench-history.%d", tmp ? tmp : "/tmp", (int)getpid());
-    if (ring_open(&o, &r, &err)) {
+    if (history_open(&o, &r, &err)) {
         fprintf(stderr, "ring: %s\n", err.msg);
         exit(1);
     }
     fill(r, hours * 3600, recorded ? recording_turn : turn);
     ids = recorded ? lively_ids(r) : NULL;
     measure_bytes(r, ids, name);
-    measure_queries(r, T0 + (int64_t)hours * 60 * RING_MINUTE, recorded, name);
+    measure_queries(r, T0 + (int64_t)hours * 60 * HISTORY_MINUTE, recorded, name);
     free(ids);
-    ring_close(r);
+    history_close(r);
     unlink(path);
 }
 
@@ -481,7 +483,7 @@ int main(int argc, char **argv)
     hours = hours < 6 ? 6 : hours > BENCH_HOURS_MAX ? BENCH_HOURS_MAX : hours;
     make_table();
     measure(hours, false);
-    tele_free(table);
+    telemetry_free(table);
     if (argc > 2) {
         recording_open(argv[2]);
         measure(hours, true);

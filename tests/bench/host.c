@@ -26,7 +26,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Time in the log moves by a millisecond a round: folders are not looked into again meanwhile. */
-static double median_us(const struct collector *c, void *state, struct tele *t, int rounds,
+static double median_us(const struct collector *c, void *state, struct telemetry *t, int rounds,
                         size_t *bytes)
 {
     int64_t *ns = calloc((size_t)rounds, sizeof(*ns)), now = clock_unix_ms() * 1000000;
@@ -51,7 +51,7 @@ static double median_us(const struct collector *c, void *state, struct tele *t, 
 int main(int argc, char **argv)
 {
     int rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : ROUNDS_DEFAULT;
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
     struct root *root;
     struct err err = { 0 };
     double second = 0;
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     printf("%-10s %10s %12s %10s %10s\n", "source", "period ms", "CPU us", "bytes", "series");
     for (size_t i = 0; collectors[i]; i++) {
         const struct collector *c = collectors[i];
-        size_t bytes, before = tele_count(t);
+        size_t bytes, before = telemetry_count(t);
         void *state = c->open(root, t);
         double us = median_us(c, state, t, rounds, &bytes);
 
@@ -72,12 +72,12 @@ int main(int argc, char **argv)
         second += us * 1000 / c->period_ms;
         all += bytes;
         printf("%-10s %10d %12.1f %10zu %10zu\n", c->name, c->period_ms, us, bytes,
-               tele_count(t) - before);
+               telemetry_count(t) - before);
     }
     printf("RESULT host.sample_us %.1f us\n", second);
     printf("RESULT host.cpu_pct %.4f %%\n", second / 1e6 * 100);
     printf("RESULT host.sample_alloc_bytes %zu bytes\n", all);
     root_close(root);
-    tele_free(t);
+    telemetry_free(t);
     return 0;
 }

@@ -14,7 +14,8 @@ static void check_query(const struct api_query *q)
 {
     if (!q->metric || q->step_ns <= 0 || q->from_ns < 0 || q->from_ns % q->step_ns ||
         q->from_ns >= q->to_ns || !q->steps || q->steps > API_STEPS_MAX ||
-        q->from_ns + (int64_t)q->steps * q->step_ns < q->to_ns || q->label_count > TELE_LABELS_MAX)
+        q->from_ns + (int64_t)q->steps * q->step_ns < q->to_ns ||
+        q->label_count > TELEMETRY_LABELS_MAX)
         abort();
 }
 

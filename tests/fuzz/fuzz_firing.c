@@ -13,7 +13,7 @@ static void read_and_write(const char *text, size_t len, size_t *out_bad, struct
     static const struct alert_rule rule = {
         .name = "Hot", .metric = "gpu.temp", .threshold = 85, .summary = "{gpu} at {value}"
     };
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
     struct alerts *a = alerts_new(&rule, 1, t);
     size_t kept;
 
@@ -22,7 +22,7 @@ static void read_and_write(const char *text, size_t len, size_t *out_bad, struct
     alerts_turn(a, INT64_C(1790000000) * 1000000000, NULL, NULL);
     alerts_turn(a, INT64_C(1790000060) * 1000000000, NULL, NULL);
     alerts_free(a);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

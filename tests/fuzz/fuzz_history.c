@@ -18,10 +18,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ROWS = 150, SERIES = 12, CHANGES_MAX = 64, GOOD_MAX = RING_BYTES_MIN };
+enum { ROWS = 150, SERIES = 12, CHANGES_MAX = 64, GOOD_MAX = HISTORY_BYTES_MIN };
 #define T0 INT64_C(1763194320000000000)
 
-static bool take(void *arg, const struct tele_series *s, const struct ring_point *p, size_t n)
+static bool take(void *arg, const struct telemetry_series *s, const struct history_point *p,
+                 size_t n)
 {
     size_t *sum = arg;
 
@@ -30,23 +31,23 @@ static bool take(void *arg, const struct tele_series *s, const struct ring_point
     return true;
 }
 
-static bool take_event(void *arg, const struct tele_event *e)
+static bool take_event(void *arg, const struct telemetry_event *e)
 {
     *(size_t *)arg += strlen(e->text);
     return true;
 }
 
-static struct tele *make_table(void)
+static struct telemetry *make_table(void)
 {
-    struct tele *t = tele_new(0);
-    const struct tele_metric *m = tele_foreign(t, "app_value", "", TELE_GAUGE);
+    struct telemetry *t = telemetry_new(0);
+    const struct telemetry_metric *m = telemetry_foreign(t, "app_value", "", TELEMETRY_GAUGE);
 
     for (int i = 0; i < SERIES; i++) {
         char text[16];
-        struct tele_label label = { "n", text };
+        struct telemetry_label label = { "n", text };
 
         snprintf(text, sizeof(text), "%d", i);
-        (void)tele_series(t, tele_source(t, "fuzz"), m, &label, 1);
+        (void)telemetry_series(t, telemetry_source(t, "fuzz"), m, &label, 1);
     }
     return t;
 }
@@ -77,42 +78,44 @@ static int io_reserve(void *arg, int fd, off_t bytes)
     return ftruncate(fd, bytes);
 }
 
-static const struct ring_io sparse = {
+static const struct history_io sparse = {
     .read = io_read, .write = io_write, .sync = io_sync, .reserve = io_reserve
 };
 
-static void use(const char *path, struct tele *t, int64_t begin, int rows)
+static void use(const char *path, struct telemetry *t, int64_t begin, int rows)
 {
-    struct ring_opts o = { .path = path, .bytes = RING_BYTES_MIN, .no_sync = true };
-    struct ring_query q = { .metric = "app_value", .from_ns = T0 - RING_MINUTE, .to_ns = T0 * 2 };
-    struct ring *r = NULL;
+    struct history_opts o = { .path = path, .bytes = HISTORY_BYTES_MIN, .no_sync = true };
+    struct history_query q = { .metric = "app_value",
+                               .from_ns = T0 - HISTORY_MINUTE,
+                               .to_ns = T0 * 2 };
+    struct history *r = NULL;
     size_t sum = 0;
 
-    if (ring_open_io(&o, &sparse, &r, NULL))
+    if (history_open_io(&o, &sparse, &r, NULL))
         return;
     for (int i = 0; i < rows; i++) {
         double v[SERIES];
 
         for (int s = 0; s < SERIES; s++)
             v[s] = s % 3 == 0 ? i : s % 3 == 1 ? i / 7.0 : s;
-        sum += ring_append(r, t, begin + i * RING_NS, v, SERIES, NULL) == RC_OK;
+        sum += history_append(r, t, begin + i * HISTORY_NS, v, SERIES, NULL) == RC_OK;
         if (i % 60 == 0)
-            sum += ring_append_event(
-                       r, &(struct tele_event){ .time_ns = begin + i, .text = "something" },
+            sum += history_append_event(
+                       r, &(struct telemetry_event){ .time_ns = begin + i, .text = "something" },
                        NULL) == RC_OK;
-        if (rows == ROWS && i == ROWS / 2 && ring_fold_rows(r, NULL) == RC_OK)
-            sum += ring_fold_until(r, (uint64_t)i, NULL) == RC_OK;
+        if (rows == ROWS && i == ROWS / 2 && history_fold_rows(r, NULL) == RC_OK)
+            sum += history_fold_until(r, (uint64_t)i, NULL) == RC_OK;
     }
-    sum += ring_read(r, &q, take, &sum, NULL) == RC_OK;
-    q.step_ns = 7 * RING_NS;
-    sum += ring_read(r, &q, take, &sum, NULL) == RC_OK;
-    q.step_ns = RING_MINUTE;
-    sum += ring_read(r, &q, take, &sum, NULL) == RC_OK;
-    sum += ring_events(r, 0, INT64_MAX, take_event, &sum, NULL) == RC_OK;
-    ring_close(r);
+    sum += history_read(r, &q, take, &sum, NULL) == RC_OK;
+    q.step_ns = 7 * HISTORY_NS;
+    sum += history_read(r, &q, take, &sum, NULL) == RC_OK;
+    q.step_ns = HISTORY_MINUTE;
+    sum += history_read(r, &q, take, &sum, NULL) == RC_OK;
+    sum += history_events(r, 0, INT64_MAX, take_event, &sum, NULL) == RC_OK;
+    history_close(r);
 }
 
-static const char *good_file(struct tele *t, size_t *len)
+static const char *good_file(struct telemetry *t, size_t *len)
 {
     static char *good;
     char path[64];
@@ -145,12 +148,17 @@ static void seal(char *file, size_t at, size_t crc_at, uint32_t len)
     memcpy(file + at + crc_at, &crc, sizeof(crc));
 }
 
-static void change(char *file, const struct ring_map *map, const uint8_t *d)
+static void change(char *file, const struct history_map *map, const uint8_t *d)
 {
-    const struct ring_area areas[] = { { 0, 2 * RING_PAGE }, map->dict[0], map->dict[1],
-                                       map->log[0],          map->log[1],  map->events,
-                                       map->seconds,         map->minutes };
-    const struct ring_area *a = &areas[d[0] & 7];
+    const struct history_area areas[] = { { 0, 2 * HISTORY_PAGE },
+                                          map->dict[0],
+                                          map->dict[1],
+                                          map->log[0],
+                                          map->log[1],
+                                          map->events,
+                                          map->seconds,
+                                          map->minutes };
+    const struct history_area *a = &areas[d[0] & 7];
     size_t place = ((size_t)d[1] | (size_t)d[2] << 8) % (a->size < 65536 ? a->size : 65536);
     uint32_t len;
 
@@ -160,7 +168,7 @@ static void change(char *file, const struct ring_map *map, const uint8_t *d)
     switch (d[0] & 7) {
     case 0:
         seal(file, 0, 12, 40);
-        seal(file, RING_PAGE, 12, 40);
+        seal(file, HISTORY_PAGE, 12, 40);
         break;
     case 1:
     case 2:
@@ -184,20 +192,20 @@ static void change(char *file, const struct ring_map *map, const uint8_t *d)
 
 static void decode(const uint8_t *data, size_t size)
 {
-    static double values[5][RING_BLOCK_ROWS_MAX];
-    static int64_t whole[RING_BLOCK_ROWS_MAX];
-    struct ring_minutes m = { values[0], values[1], values[2], values[3], values[4] };
+    static double values[5][HISTORY_BLOCK_ROWS_MAX];
+    static int64_t whole[HISTORY_BLOCK_ROWS_MAX];
+    struct history_minutes m = { values[0], values[1], values[2], values[3], values[4] };
     size_t n = size > 1 ? data[0] * 4u + 1 : 1;
 
-    assert(ring_code_get(data, size, values[0], n) <= size);
-    assert(ring_code_get_ints(data, size, whole, n) <= size);
-    (void)ring_minutes_get(data, size, n, &m);
+    assert(history_code_get(data, size, values[0], n) <= size);
+    assert(history_code_get_ints(data, size, whole, n) <= size);
+    (void)history_minutes_get(data, size, n, &m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct tele *t;
-    struct ring_map map;
+    static struct telemetry *t;
+    struct history_map map;
     const char *good;
     char *file, path[64];
     size_t len;
@@ -211,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     good = good_file(t, &len);
     file = xmalloc(len);
     memcpy(file, good, len);
-    ring_map(RING_BYTES_MIN, 25, &map);
+    history_map(HISTORY_BYTES_MIN, 25, &map);
     for (size_t i = 0; i + 4 <= size && i < 4 * CHANGES_MAX; i += 4)
         change(file, &map, data + i);
     if (size % 4 == 3)
@@ -220,7 +228,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     if (fd < 0 || write(fd, file, len) != (ssize_t)len)
         abort();
-    use(path, t, T0 + ROWS * RING_NS, 20);
+    use(path, t, T0 + ROWS * HISTORY_NS, 20);
     close(fd);
     free(file);
     return 0;

@@ -45,7 +45,7 @@ static const char *const files[] = {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct root *root;
-    struct tele *t = tele_new(1024);
+    struct telemetry *t = telemetry_new(1024);
 
     if (!top[0])
         make_tree();
@@ -59,10 +59,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             collectors[i]->sample(s, t, n * 1000000000);
         collectors[i]->close(s);
     }
-    for (size_t i = 0; i < tele_count(t); i++)
-        if (isinf(tele_value(t, (uint32_t)i)) || tele_value(t, (uint32_t)i) < 0)
+    for (size_t i = 0; i < telemetry_count(t); i++)
+        if (isinf(telemetry_value(t, (uint32_t)i)) || telemetry_value(t, (uint32_t)i) < 0)
             abort();
     root_close(root);
-    tele_free(t);
+    telemetry_free(t);
     return 0;
 }

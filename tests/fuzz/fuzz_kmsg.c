@@ -14,10 +14,10 @@
 
 enum { EVENTS = 256 };
 
-static void events_check(struct tele *t)
+static void events_check(struct telemetry *t)
 {
-    static struct tele_event events[EVENTS];
-    size_t n = tele_events(t, INT64_MIN, events, EVENTS);
+    static struct telemetry_event events[EVENTS];
+    size_t n = telemetry_events(t, INT64_MIN, events, EVENTS);
 
     for (size_t i = 0; i < n; i++)
         if (!memchr(events[i].text, 0, sizeof(events[i].text)) ||
@@ -29,7 +29,7 @@ static void events_check(struct tele *t)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct root *root;
-    struct tele *t = tele_new(64);
+    struct telemetry *t = telemetry_new(64);
     struct kmsg_stats st;
     char path[64];
     struct kmsg *k;
@@ -49,6 +49,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     events_check(t);
     kmsg_close(k);
     close(fd);
-    tele_free(t);
+    telemetry_free(t);
     return 0;
 }

@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct models_shown *m = models_shown_new();
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
     size_t half = size / 2;
     char *text = malloc(size + 1);
 
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         models_shown_take(m, t, text, 2);
     }
     free(text);
-    tele_free(t);
+    telemetry_free(t);
     models_shown_free(m);
     return 0;
 }

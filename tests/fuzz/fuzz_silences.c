@@ -10,8 +10,8 @@
 
 static void look_at(struct silences *x)
 {
-    static const struct tele_label labels[] = { { "gpu", "3" }, { "xid", "79" } };
-    const struct tele_series series = { .labels = labels, .label_count = 2 };
+    static const struct telemetry_label labels[] = { { "gpu", "3" }, { "xid", "79" } };
+    const struct telemetry_series series = { .labels = labels, .label_count = 2 };
     struct arena a = { 0 };
     struct buf b = { 0 };
     struct json_out w;

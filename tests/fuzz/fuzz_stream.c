@@ -29,7 +29,7 @@ static void mend(char *p, size_t len)
     }
 }
 
-static uint64_t run(struct tele *t, const char *p, size_t len, size_t cut, enum rc *rc)
+static uint64_t run(struct telemetry *t, const char *p, size_t len, size_t cut, enum rc *rc)
 {
     struct stream_reader_opts o = { .into = t, .source_prefix = "x-" };
     struct stream_reader *r = stream_reader_new(&o);
@@ -45,35 +45,35 @@ static uint64_t run(struct tele *t, const char *p, size_t len, size_t cut, enum 
     return taken;
 }
 
-static void check(struct tele *t)
+static void check(struct telemetry *t)
 {
-    struct tele_event e[4];
+    struct telemetry_event e[4];
 
-    for (uint32_t i = 0; i < tele_count(t); i++) {
-        const struct tele_series *s = tele_get(t, i);
+    for (uint32_t i = 0; i < telemetry_count(t); i++) {
+        const struct telemetry_series *s = telemetry_get(t, i);
 
         for (size_t k = 0; k < s->label_count; k++)
             if (!str_is_text(s->labels[k].value, strlen(s->labels[k].value)) || !*s->labels[k].name)
                 abort();
-        (void)tele_value(t, i);
+        (void)telemetry_value(t, i);
     }
-    (void)tele_events(t, 0, e, 4);
+    (void)telemetry_events(t, 0, e, 4);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct tele *one = tele_new(64), *two = tele_new(64);
+    struct telemetry *one = telemetry_new(64), *two = telemetry_new(64);
     char *p = malloc(size + 1);
     enum rc a, b;
 
     memcpy(p, data, size);
     mend(p, size);
     if (run(one, p, size, 0, &a) != run(two, p, size, size / 3, &b) || a != b ||
-        tele_count(one) != tele_count(two))
+        telemetry_count(one) != telemetry_count(two))
         abort();
     check(one);
     free(p);
-    tele_free(one);
-    tele_free(two);
+    telemetry_free(one);
+    telemetry_free(two);
     return 0;
 }

@@ -40,7 +40,7 @@ static const struct course {
 };
 
 struct fake_node {
-    struct tele *t;
+    struct telemetry *t;
     struct stream_writer *w;
     struct buf out;
     uint32_t ids[FAKE_GPUS][ARRAY_SIZE(courses)];
@@ -59,14 +59,15 @@ static void add_series(struct fake_node *n, unsigned source, int gpu)
 
     (void)snprintf(number, sizeof(number), "%d", gpu);
     (void)snprintf(uuid, sizeof(uuid), "GPU-00000000-fa4e-0000-0000-%012d", gpu);
-    struct tele_label labels[] = { { "gpu", number },
-                                   { "UUID", uuid },
-                                   { "modelName", "NVIDIA H200 <img src=x onerror=fault()>" } };
+    struct telemetry_label labels[] = { { "gpu", number },
+                                        { "UUID", uuid },
+                                        { "modelName",
+                                          "NVIDIA H200 <img src=x onerror=fault()>" } };
     for (size_t k = 0; k < ARRAY_SIZE(courses); k++) {
-        uint32_t id =
-            tele_series(n->t, source, tele_metric(courses[k].id), labels, ARRAY_SIZE(labels));
+        uint32_t id = telemetry_series(n->t, source, telemetry_metric(courses[k].id), labels,
+                                       ARRAY_SIZE(labels));
         n->ids[gpu][k] = id;
-        stream_series(n->w, source, id, tele_get(n->t, id), "gpu");
+        stream_series(n->w, source, id, telemetry_get(n->t, id), "gpu");
     }
 }
 
@@ -92,16 +93,16 @@ static void add_second(struct fake_node *n, unsigned gpu_source, unsigned agent,
 
 static enum rc write_node(int64_t seconds, const char *path, struct err *err)
 {
-    struct fake_node n = { .t = tele_new(0), .dice = 7 };
-    unsigned gpu = tele_source(n.t, "gpu"), agent = tele_source(n.t, "agent");
-    uint32_t mark = tele_series(n.t, agent, tele_metric("agent.demo"), NULL, 0);
+    struct fake_node n = { .t = telemetry_new(0), .dice = 7 };
+    unsigned gpu = telemetry_source(n.t, "gpu"), agent = telemetry_source(n.t, "agent");
+    uint32_t mark = telemetry_series(n.t, agent, telemetry_metric("agent.demo"), NULL, 0);
     struct file_new f;
     enum rc rc = file_new_open(&f, path, err);
 
     if (rc != RC_OK)
         goto out_free;
     n.w = stream_writer_new("{\"schema\":\"stoker.tele/1\",\"host\":\"fake-node\"}", &n.out);
-    stream_series(n.w, agent, mark, tele_get(n.t, mark), "agent");
+    stream_series(n.w, agent, mark, telemetry_get(n.t, mark), "agent");
     for (int g = 0; g < FAKE_GPUS; g++)
         add_series(&n, gpu, g);
     for (int64_t s = 0; rc == RC_OK && s < seconds; s++) {
@@ -115,7 +116,7 @@ static enum rc write_node(int64_t seconds, const char *path, struct err *err)
     stream_writer_free(n.w);
 out_free:
     buf_release(&n.out);
-    tele_free(n.t);
+    telemetry_free(n.t);
     return rc;
 }
 

@@ -11,7 +11,7 @@
 enum { LAST_WORDS_MS = 30000 };
 
 struct fake_node {
-    struct tele *t;
+    struct telemetry *t;
     unsigned source;
     uint32_t temp;
     struct alerts *alerts;
@@ -32,9 +32,9 @@ static void live(struct fake_node *n, double temp, int seconds)
 {
     for (int i = 0; i < seconds; i++) {
         n->now += SEC;
-        tele_begin(n->t, n->source, n->now);
-        tele_set(n->t, n->temp, temp);
-        tele_end(n->t);
+        telemetry_begin(n->t, n->source, n->now);
+        telemetry_set(n->t, n->temp, temp);
+        telemetry_end(n->t);
         alerts_turn(n->alerts, n->now, changed, n);
     }
 }
@@ -43,7 +43,7 @@ static void live(struct fake_node *n, double temp, int seconds)
 static int fire(const char *url)
 {
     struct alert_targets to = { .alertmanager = url, .generator = "http://node:8090/" };
-    struct tele_label l[] = { { "gpu", "3" }, { "UUID", "GPU-0" } };
+    struct telemetry_label l[] = { { "gpu", "3" }, { "UUID", "GPU-0" } };
     struct fake_node n = { .now = ((int64_t)time(NULL) - 600) * SEC };
     struct alert_sender_stats st;
     struct err err = { 0 };
@@ -55,9 +55,9 @@ static int fire(const char *url)
         return 1;
     }
     all = alert_defaults(&count);
-    n.t = tele_new(0);
-    n.source = tele_source(n.t, "gpu");
-    n.temp = tele_series(n.t, n.source, tele_metric("gpu.temp"), l, ARRAY_SIZE(l));
+    n.t = telemetry_new(0);
+    n.source = telemetry_source(n.t, "gpu");
+    n.temp = telemetry_series(n.t, n.source, telemetry_metric("gpu.temp"), l, ARRAY_SIZE(l));
     n.alerts = alerts_new(all, count, n.t);
     live(&n, 91, 300);
     (void)getchar();
@@ -65,7 +65,7 @@ static int fire(const char *url)
     alert_sender_stats(n.sender, &st);
     alert_sender_free(n.sender, LAST_WORDS_MS);
     alerts_free(n.alerts);
-    tele_free(n.t);
+    telemetry_free(n.t);
     return st.failed || st.dropped;
 }
 

@@ -13,7 +13,7 @@
 
 enum { SIM_SERIES_MAX = 16 };
 struct sim {
-    struct tele *t;
+    struct telemetry *t;
     struct alerts *a;
     unsigned source;
     int64_t now;
@@ -36,8 +36,8 @@ static inline void sim_changed(void *arg, const struct alert_active *x)
 static inline void sim_start(struct sim *s, const struct alert_rule *rules, size_t count)
 {
     memset(s, 0, sizeof(*s));
-    s->t = tele_new(0);
-    s->source = tele_source(s->t, "sim");
+    s->t = telemetry_new(0);
+    s->source = telemetry_source(s->t, "sim");
     s->a = alerts_new(rules, count, s->t);
     s->now = BEGIN_NS;
 }
@@ -45,24 +45,24 @@ static inline void sim_start(struct sim *s, const struct alert_rule *rules, size
 static inline void sim_end(struct sim *s)
 {
     alerts_free(s->a);
-    tele_free(s->t);
+    telemetry_free(s->t);
 }
 
 /* A series with these labels, name and value in turn, NULL at the end; unknown at first. */
 static inline size_t sim_series(struct sim *s, const char *metric, ...)
 {
-    struct tele_label l[TELE_LABELS_MAX];
-    const struct tele_metric *m = tele_metric(metric);
+    struct telemetry_label l[TELEMETRY_LABELS_MAX];
+    const struct telemetry_metric *m = telemetry_metric(metric);
     size_t n = 0;
     va_list ap;
 
     va_start(ap, metric);
     for (const char *name; (name = va_arg(ap, const char *)); n++)
-        l[n] = (struct tele_label){ name, va_arg(ap, const char *) };
+        l[n] = (struct telemetry_label){ name, va_arg(ap, const char *) };
     va_end(ap);
     if (!m)
-        m = tele_foreign(s->t, metric, "", TELE_GAUGE);
-    s->id[s->count] = tele_series(s->t, s->source, m, l, n);
+        m = telemetry_foreign(s->t, metric, "", TELEMETRY_GAUGE);
+    s->id[s->count] = telemetry_series(s->t, s->source, m, l, n);
     s->value[s->count] = NAN;
     return s->count++;
 }
@@ -70,10 +70,10 @@ static inline size_t sim_series(struct sim *s, const char *metric, ...)
 static inline void sim_step(struct sim *s, int64_t step_ns)
 {
     s->now += step_ns;
-    tele_begin(s->t, s->source, s->now);
+    telemetry_begin(s->t, s->source, s->now);
     for (size_t i = 0; i < s->count; i++)
-        tele_set(s->t, s->id[i], s->value[i]);
-    tele_end(s->t);
+        telemetry_set(s->t, s->id[i], s->value[i]);
+    telemetry_end(s->t);
     alerts_turn(s->a, s->now, sim_changed, s);
 }
 

@@ -12,38 +12,38 @@
 #define NS INT64_C(1000000000)
 
 static struct {
-    struct tele *table;
+    struct telemetry *table;
     size_t extra; /* made-up series beside those of the table */
     struct alert_active alerts[4];
     size_t alert_count;
-    struct tele_event events[8];
+    struct telemetry_event events[8];
     size_t event_count;
-    enum rc rc;       /* of ring_read */
+    enum rc rc;       /* of history_read */
     const char *kept; /* a metric that the history has, and no point of it */
 } fake;
 
 /* Second s of series id has the value 10 * id + s % 10; every seventh is unknown, and all of
  * applications. */
-enum rc ring_read(struct ring *r, const struct ring_query *q, ring_take *take, void *arg,
-                  struct err *err)
+enum rc history_read(struct history *r, const struct history_query *q, history_take *take,
+                     void *arg, struct err *err)
 {
     (void)r;
     if (fake.rc)
         return err_set(err, fake.rc, "a fake fault of the disk");
-    for (uint32_t id = 0; id < tele_count(fake.table) + fake.extra; id++) {
-        const struct tele_series *s = tele_get(fake.table, id);
-        struct ring_point p[64];
+    for (uint32_t id = 0; id < telemetry_count(fake.table) + fake.extra; id++) {
+        const struct telemetry_series *s = telemetry_get(fake.table, id);
+        struct history_point p[64];
         size_t n = 0;
 
-        if (id >= tele_count(fake.table))
-            s = tele_get(fake.table, 0);
-        if (!str_eq(s->metric->id, q->metric) || s->metric->entity == TELE_APP)
+        if (id >= telemetry_count(fake.table))
+            s = telemetry_get(fake.table, 0);
+        if (!str_eq(s->metric->id, q->metric) || s->metric->entity == TELEMETRY_APP)
             continue;
         for (int64_t t = q->from_ns; t < q->to_ns && n < ARRAY_SIZE(p); t += NS) {
             double v = 10.0 * id + (double)(t / NS % 10);
 
             if (t / NS % 7)
-                p[n++] = (struct ring_point){ t, v, v, v, v, 1 };
+                p[n++] = (struct history_point){ t, v, v, v, v, 1 };
         }
         if (!take(arg, s, p, n))
             break;
@@ -51,14 +51,15 @@ enum rc ring_read(struct ring *r, const struct ring_query *q, ring_take *take, v
     return RC_OK;
 }
 
-bool ring_has(struct ring *r, const char *metric)
+bool history_has(struct history *r, const char *metric)
 {
     (void)r;
     return fake.kept && str_eq(fake.kept, metric);
 }
 
-enum rc ring_events(struct ring *r, int64_t from_ns, int64_t to_ns,
-                    bool (*take)(void *arg, const struct tele_event *e), void *arg, struct err *err)
+enum rc history_events(struct history *r, int64_t from_ns, int64_t to_ns,
+                       bool (*take)(void *arg, const struct telemetry_event *e), void *arg,
+                       struct err *err)
 {
     (void)r;
     (void)err;
@@ -69,10 +70,10 @@ enum rc ring_events(struct ring *r, int64_t from_ns, int64_t to_ns,
     return RC_OK;
 }
 
-void ring_stats(struct ring *r, struct ring_stats *out)
+void history_stats(struct history *r, struct history_stats *out)
 {
     (void)r;
-    *out = (struct ring_stats){ .bytes = 4096, .used = 100, .samples = 7, .newest_ns = 9 * NS };
+    *out = (struct history_stats){ .bytes = 4096, .used = 100, .samples = 7, .newest_ns = 9 * NS };
 }
 
 size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap)

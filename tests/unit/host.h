@@ -19,7 +19,7 @@
 
 struct host {
     struct root *root;
-    struct tele *t;
+    struct telemetry *t;
     char dir[64]; /* "": a fixture */
 };
 
@@ -57,14 +57,14 @@ static inline void host_open(struct host *h, const char *fixture)
         assert_non_null(mkdtemp(h->dir));
     }
     assert_int_equal(root_open(fixture ? fixture : h->dir, &h->root, NULL), RC_OK);
-    h->t = tele_new(0);
+    h->t = telemetry_new(0);
 }
 
 static inline void host_close(struct host *h)
 {
     char command[96];
 
-    tele_free(h->t);
+    telemetry_free(h->t);
     root_close(h->root);
     if (!h->dir[0])
         return;
@@ -72,7 +72,7 @@ static inline void host_close(struct host *h)
     assert_int_equal(system(command), 0);
 }
 
-static inline bool labels_are(const struct tele_series *s, const char *want)
+static inline bool labels_are(const struct telemetry_series *s, const char *want)
 {
     char have[1024] = "";
 
@@ -88,11 +88,11 @@ static inline bool labels_are(const struct tele_series *s, const char *want)
 /* The latest value of a metric (Prometheus name or id) with these labels ("a=b,c=d"); NaN. */
 static inline double host_value(const struct host *h, const char *name, const char *labels)
 {
-    for (size_t i = 0; i < tele_count(h->t); i++) {
-        const struct tele_series *s = tele_get(h->t, (uint32_t)i);
+    for (size_t i = 0; i < telemetry_count(h->t); i++) {
+        const struct telemetry_series *s = telemetry_get(h->t, (uint32_t)i);
 
         if ((str_eq(s->metric->prom, name) || str_eq(s->metric->id, name)) && labels_are(s, labels))
-            return tele_value(h->t, (uint32_t)i);
+            return telemetry_value(h->t, (uint32_t)i);
     }
     return (double)NAN;
 }
@@ -101,8 +101,8 @@ static inline size_t host_known(const struct host *h)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < tele_count(h->t); i++)
-        n += !isnan(tele_value(h->t, (uint32_t)i));
+    for (size_t i = 0; i < telemetry_count(h->t); i++)
+        n += !isnan(telemetry_value(h->t, (uint32_t)i));
     return n;
 }
 

@@ -22,36 +22,38 @@ static int64_t fixed_now(void)
 }
 
 struct node {
-    struct tele *t;
+    struct telemetry *t;
     struct api *api;
     struct http_server *s;
     int port;
 };
 
-static void set(struct tele *t, unsigned source, const char *metric, const char *gpu,
+static void set(struct telemetry *t, unsigned source, const char *metric, const char *gpu,
                 const char *pid, double v)
 {
-    struct tele_label l[] = { { "gpu", gpu }, { "pid", pid } };
+    struct telemetry_label l[] = { { "gpu", gpu }, { "pid", pid } };
 
-    tele_set(t, tele_series(t, source, tele_metric(metric), l, (gpu != NULL) + (pid != NULL)), v);
+    telemetry_set(
+        t, telemetry_series(t, source, telemetry_metric(metric), l, (gpu != NULL) + (pid != NULL)),
+        v);
 }
 
 static void fill(struct node *n, double load)
 {
-    unsigned gpu = tele_source(n->t, "gpu"), host = tele_source(n->t, "host");
-    struct tele_label model[] = { { "model", "tiny" }, { "device", "cpu" } };
+    unsigned gpu = telemetry_source(n->t, "gpu"), host = telemetry_source(n->t, "host");
+    struct telemetry_label model[] = { { "model", "tiny" }, { "device", "cpu" } };
 
-    tele_begin(n->t, gpu, fixed_now() - NS);
+    telemetry_begin(n->t, gpu, fixed_now() - NS);
     set(n->t, gpu, "gpu.util", "0", NULL, load);
     set(n->t, gpu, "gpu.util", "1", NULL, 3.25);
     set(n->t, gpu, "gpu.temp", "0", NULL, 61);
     set(n->t, gpu, "process.gpu.memory", "0", "77", 4096);
     set(n->t, gpu, "process.gpu.util", "0", "77", 12);
-    tele_end(n->t);
-    tele_begin(n->t, host, fixed_now());
+    telemetry_end(n->t);
+    telemetry_begin(n->t, host, fixed_now());
     set(n->t, host, "host.load1", NULL, NULL, 0.5);
-    tele_set(n->t, tele_series(n->t, host, tele_metric("model.queue"), model, 2), 4);
-    tele_end(n->t);
+    telemetry_set(n->t, telemetry_series(n->t, host, telemetry_metric("model.queue"), model, 2), 4);
+    telemetry_end(n->t);
 }
 
 static void node_open(struct node *n, struct api_opts *o)
@@ -61,9 +63,9 @@ static void node_open(struct node *n, struct api_opts *o)
 
     memset(&fake, 0, sizeof(fake));
     memset(n, 0, sizeof(*n));
-    fake.table = n->t = tele_new(0);
+    fake.table = n->t = telemetry_new(0);
     fill(n, 95);
-    o->tele = n->t;
+    o->telemetry = n->t;
     o->host = "n1";
     o->now_ns = fixed_now;
     if (api_new(o, &n->api, &err))
@@ -78,7 +80,7 @@ static void node_close(struct node *n)
 {
     http_server_free(n->s);
     api_free(n->api);
-    tele_free(n->t);
+    telemetry_free(n->t);
 }
 
 static struct answer ask(struct node *n, const char *target)
@@ -174,11 +176,11 @@ TEST(series_and_models)
            "{\"labels\":{\"gpu\":\"0\",\"pid\":\"77\"},\"memory_bytes\":4096,\"util_pct\":12,"
            "\"type\":null,\"cpu_seconds\":null,\"rss_bytes\":null}],"
            "\"gpu_labels\":null,\"jobs\":null}");
-    tele_doc(n.t, "processes",
-             "{\"processes\":[{\"gpu\":1,\"pid\":77,\"type\":\"compute\"},"
-             "{\"gpu\":0,\"pid\":77,\"type\":\"graphics\"}]}");
+    telemetry_doc(n.t, "processes",
+                  "{\"processes\":[{\"gpu\":1,\"pid\":77,\"type\":\"compute\"},"
+                  "{\"gpu\":0,\"pid\":77,\"type\":\"graphics\"}]}");
     expect_part(&n, "/api/v1/processes", 200, "\"type\":\"graphics\"");
-    tele_doc(n.t, "jobs", "[{\"job\":1}]");
+    telemetry_doc(n.t, "jobs", "[{\"job\":1}]");
     expect_part(&n, "/api/v1/processes", 200, "\"jobs\":[{\"job\":1}]}");
     node_close(&n);
 }
@@ -222,9 +224,9 @@ TEST(processes_use_the_host)
     o.root = root;
     node_open(&n, &o);
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
-    tele_begin(n.t, tele_source(n.t, "gpu"), fixed_now());
-    set(n.t, tele_source(n.t, "gpu"), "process.gpu.memory", "0", pid, 4096);
-    tele_end(n.t);
+    telemetry_begin(n.t, telemetry_source(n.t, "gpu"), fixed_now());
+    set(n.t, telemetry_source(n.t, "gpu"), "process.gpu.memory", "0", pid, 4096);
+    telemetry_end(n.t);
     struct answer a = ask(&n, "/api/v1/processes");
     CHECK(a.status == 200 && !strstr(a.body, "\"rss_bytes\":null") &&
           !strstr(a.body, "\"cpu_seconds\":null"));
@@ -236,14 +238,14 @@ TEST(processes_use_the_host)
 /* Steps of two seconds over values that are made up in api_fakes.h. */
 TEST(history)
 {
-    struct api_opts o = { .view = { .ring = (struct ring *)(void *)&fake } };
+    struct api_opts o = { .view = { .ring = (struct history *)(void *)&fake } };
     struct node n;
 
     node_open(&n, &o);
-    unsigned net = tele_source(n.t, "net");
-    tele_begin(n.t, net, fixed_now());
+    unsigned net = telemetry_source(n.t, "net");
+    telemetry_begin(n.t, net, fixed_now());
     set(n.t, net, "net.rx_bytes", NULL, NULL, 7);
-    tele_end(n.t);
+    telemetry_end(n.t);
     expect(&n, "/api/v1/query?metric=gpu.util&from=20&to=30&step=2", 200,
            "{\"schema\":\"stoker.query/1\",\"metric\":\"gpu.util\",\"as\":\"value\","
            "\"from_ms\":20000,\"step_ms\":2000,\"steps\":5,\"series\":["
@@ -282,17 +284,19 @@ TEST(history)
 /* An application that is silent in the span, or that has gone and left its history. */
 TEST(a_metric_without_a_point_is_not_unknown)
 {
-    struct api_opts o = { .view = { .ring = (struct ring *)(void *)&fake } };
+    struct api_opts o = { .view = { .ring = (struct history *)(void *)&fake } };
     struct node n;
     unsigned app;
 
     node_open(&n, &o);
-    app = tele_source(n.t, "app");
-    tele_begin(n.t, app, fixed_now());
-    tele_set(n.t,
-             tele_series(n.t, app, tele_foreign(n.t, "app_queue", "waiting", TELE_GAUGE), NULL, 0),
-             3);
-    tele_end(n.t);
+    app = telemetry_source(n.t, "app");
+    telemetry_begin(n.t, app, fixed_now());
+    telemetry_set(n.t,
+                  telemetry_series(n.t, app,
+                                   telemetry_foreign(n.t, "app_queue", "waiting", TELEMETRY_GAUGE),
+                                   NULL, 0),
+                  3);
+    telemetry_end(n.t);
     fake.kept = "app_gone";
     expect_part(&n, "/api/v1/query?metric=app_queue&from=20&to=24&step=1", 200,
                 "\"series\":[],\"unit\":\"1\"}");
@@ -312,28 +316,28 @@ TEST(no_history)
     expect_part(&n, "/api/v1/query?metric=gpu.util", 404, "no history is kept");
     expect_part(&n, "/api/v1/limits", 404, "no history is kept");
     expect_part(&n, "/api/v1/topology", 404, "is not known");
-    tele_doc(n.t, "inventory", "{\"schema\":\"stoker.other/1\"}");
+    telemetry_doc(n.t, "inventory", "{\"schema\":\"stoker.other/1\"}");
     expect_part(&n, "/api/v1/topology", 503, "error");
     expect_part(&n, "/api/v1/nod", 404, "did you mean '/api/v1/node'");
     expect_part(&n, "/api/v1/node?x=1", 400, "no parameter 'x'");
     node_close(&n);
 }
 
-static void add_event(struct tele *t, int64_t s, enum tele_event_kind kind, int gpu, int code,
-                      const char *text)
+static void add_event(struct telemetry *t, int64_t s, enum telemetry_event_kind kind, int gpu,
+                      int code, const char *text)
 {
-    struct tele_event e = { .time_ns = s * NS, .kind = kind, .gpu = gpu, .code = code };
+    struct telemetry_event e = { .time_ns = s * NS, .kind = kind, .gpu = gpu, .code = code };
 
     (void)str_copy(e.text, sizeof(e.text), text);
-    tele_event(t, &e);
+    telemetry_event(t, &e);
     fake.events[fake.event_count++] = e;
 }
 
 static void events_of(struct node *n)
 {
-    add_event(n->t, 1699999000, TELE_EVENT_AGENT, -1, 0, "started");
-    add_event(n->t, 1699999100, TELE_EVENT_XID, 3, 79, "XID 79 \"bus\"");
-    add_event(n->t, 1699999200, TELE_EVENT_LINK, -1, 0, "eth0 down");
+    add_event(n->t, 1699999000, TELEMETRY_EVENT_AGENT, -1, 0, "started");
+    add_event(n->t, 1699999100, TELEMETRY_EVENT_XID, 3, 79, "XID 79 \"bus\"");
+    add_event(n->t, 1699999200, TELEMETRY_EVENT_LINK, -1, 0, "eth0 down");
     expect(n, "/api/v1/events?kind=xid", 200,
            "{\"schema\":\"stoker.events/1\",\"events\":[{\"time_ms\":1699999100000,\"kind\":"
            "\"xid\",\"gpu\":3,\"code\":79,\"text\":\"XID 79 \\\"bus\\\"\"}],\"matched\":1}");
@@ -347,7 +351,7 @@ static void events_of(struct node *n)
 
 TEST(events_from_memory_and_from_the_history)
 {
-    struct api_opts o = { 0 }, with = { .view = { .ring = (struct ring *)(void *)&fake } };
+    struct api_opts o = { 0 }, with = { .view = { .ring = (struct history *)(void *)&fake } };
     struct node n;
 
     node_open(&n, &o);
@@ -461,7 +465,7 @@ TEST(live)
         late,
         "event: values\ndata: {\"time_ms\":1700000002000,\"count\":7,\"renewed\":0,\"full\":true,"
         "\"id\":[3,4],\"value\":[4096,12]}");
-    add_event(n.t, 1700000002, TELE_EVENT_XID, 3, 79, "bus");
+    add_event(n.t, 1700000002, TELEMETRY_EVENT_XID, 3, 79, "bus");
     make_alert(ALERT_FIRING);
     fill(&n, NAN);
     api_tick(n.api, 1700000003 * NS);
@@ -473,7 +477,7 @@ TEST(live)
                      "\"code\":79,\"text\":\"bus\"}");
     buf_addf(&want, "event: alerts\ndata: %s", alert_json);
     expect_event(fd, want.data);
-    add_event(n.t, 1700000002, TELE_EVENT_XID, 3, 45, "same second");
+    add_event(n.t, 1700000002, TELEMETRY_EVENT_XID, 3, 45, "same second");
     api_tick(n.api, 1700000004 * NS);
     expect_event(
         fd,

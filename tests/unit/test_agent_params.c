@@ -58,7 +58,7 @@ TEST(splitting_has_limits)
     CHECK(strstr(err.msg, "more than 24 parameters"));
     buf_reset(&text);
     buf_adds(&text, "a=");
-    buf_fill(&text, 'x', TELE_VALUE_MAX);
+    buf_fill(&text, 'x', TELEMETRY_VALUE_MAX);
     CHECK(api_params_read(text.data, &p, &err) == RC_USAGE);
     buf_reset(&text);
     buf_fill(&text, 'x', API_PARAM_NAME_MAX);
@@ -172,7 +172,7 @@ TEST(entities)
 
     CHECK(!api_params_read("entity=gpu,host", &p, &err));
     CHECK(!api_param_entities(&p, "entity", 9, &bits, &err));
-    assert_int_equal(bits, 1U << TELE_GPU | 1U << TELE_HOST);
+    assert_int_equal(bits, 1U << TELEMETRY_GPU | 1U << TELEMETRY_HOST);
     CHECK(!api_param_entities(&p, "other", 9, &bits, &err) && bits == 9);
     CHECK(!api_params_read("entity=gpu,hos", &p, &err));
     CHECK(api_param_entities(&p, "entity", 9, &bits, &err) == RC_USAGE && bits == 9);

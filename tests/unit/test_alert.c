@@ -258,27 +258,27 @@ TEST(a_series_that_is_anothers_ends_under_its_own_labels)
                             .clear = NAN,
                             .unit = "B",
                             .summary = "{pid}" };
-    const struct tele_metric *m = tele_metric("process.gpu.memory");
-    struct tele *t = tele_new(256);
-    unsigned source = tele_source(t, "gpu");
+    const struct telemetry_metric *m = telemetry_metric("process.gpu.memory");
+    struct telemetry *t = telemetry_new(256);
+    unsigned source = telemetry_source(t, "gpu");
     struct alerts *a = alerts_new(&r, 1, t);
     struct buf said = { 0 };
     char pid[16];
 
     for (int turn = 0; turn < 200; turn++) {
-        struct tele_label l[] = { { "gpu", "0" }, { "pid", pid } };
+        struct telemetry_label l[] = { { "gpu", "0" }, { "pid", pid } };
 
         snprintf(pid, sizeof(pid), "%d", turn + 1);
-        tele_begin(t, source, BEGIN_NS + turn * SEC);
-        tele_set(t, tele_series(t, source, m, l, 2), 100);
-        tele_end(t);
+        telemetry_begin(t, source, BEGIN_NS + turn * SEC);
+        telemetry_set(t, telemetry_series(t, source, m, l, 2), 100);
+        telemetry_end(t);
         alerts_turn(a, BEGIN_NS + turn * SEC, keep_subject, &said);
     }
     CHECK(strstr(buf_str(&said), "gpu=0 pid=1 ") != NULL);
     CHECK(strstr(buf_str(&said), "gpu=0 pid=200 ") == NULL);
     buf_release(&said);
     alerts_free(a);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* Twenty seconds of work, twenty without a process: busy 40 % of the time it works in. */
@@ -315,10 +315,10 @@ TEST(bursts_of_work_are_work)
 
 TEST(one_is_not_many)
 {
-    static const struct tele_series s = { .label_count = 0 };
+    static const struct telemetry_series s = { .label_count = 0 };
     struct alert_rule r = { .unit = "1",
                             .summary = "{value} {GPU is|GPUs are} down {value} {time|times}" };
-    char text[TELE_VALUE_MAX];
+    char text[TELEMETRY_VALUE_MAX];
 
     alert_summary(&r, &s, 1, text);
     assert_string_equal(text, "1 GPU is down 1 time");
@@ -331,8 +331,8 @@ TEST(no_rule_says_one_times)
 {
     size_t n;
     const struct alert_rule *all = alert_defaults(&n);
-    static const struct tele_series s = { .label_count = 0 };
-    char text[TELE_VALUE_MAX];
+    static const struct telemetry_series s = { .label_count = 0 };
+    char text[TELEMETRY_VALUE_MAX];
 
     for (size_t i = 0; i < n; i++) {
         alert_summary(&all[i], &s, 1, text);
@@ -582,21 +582,22 @@ static bool counts(const struct alert_rule *r)
 }
 
 /* The labels that the table says, with a value that `where` takes. */
-static size_t rule_labels(const struct alert_rule *r, const char *metric, struct tele_label *out,
-                          char names[TELE_LABELS_MAX][TELE_NAME_MAX], char *value)
+static size_t rule_labels(const struct alert_rule *r, const char *metric,
+                          struct telemetry_label *out,
+                          char names[TELEMETRY_LABELS_MAX][TELEMETRY_NAME_MAX], char *value)
 {
-    const char *p = tele_metric(metric)->labels;
+    const char *p = telemetry_metric(metric)->labels;
     size_t n = 0;
 
     while (p && *p) {
         size_t len = strcspn(p, ",");
 
-        snprintf(names[n], TELE_NAME_MAX, "%.*s", (int)len, p);
-        out[n] = (struct tele_label){ names[n], "7" };
+        snprintf(names[n], TELEMETRY_NAME_MAX, "%.*s", (int)len, p);
+        out[n] = (struct telemetry_label){ names[n], "7" };
         if (r->where && !strncmp(r->where, names[n], len) && strchr("!=", r->where[len])) {
             const char *first = r->where + len + 1;
 
-            snprintf(value, TELE_NAME_MAX, "%.*s", (int)strcspn(first, "|"), first);
+            snprintf(value, TELEMETRY_NAME_MAX, "%.*s", (int)strcspn(first, "|"), first);
             if (r->where[len] == '=')
                 out[n].value = value;
         }
@@ -608,11 +609,11 @@ static size_t rule_labels(const struct alert_rule *r, const char *metric, struct
 
 static size_t rule_series(struct sim *s, const struct alert_rule *r, const char *metric)
 {
-    char names[TELE_LABELS_MAX][TELE_NAME_MAX], value[TELE_NAME_MAX];
-    struct tele_label l[TELE_LABELS_MAX];
+    char names[TELEMETRY_LABELS_MAX][TELEMETRY_NAME_MAX], value[TELEMETRY_NAME_MAX];
+    struct telemetry_label l[TELEMETRY_LABELS_MAX];
     size_t n = rule_labels(r, metric, l, names, value);
 
-    s->id[s->count] = tele_series(s->t, s->source, tele_metric(metric), l, n);
+    s->id[s->count] = telemetry_series(s->t, s->source, telemetry_metric(metric), l, n);
     s->value[s->count] = NAN;
     return s->count++;
 }
@@ -697,7 +698,7 @@ TEST(each_default_rule_fires_and_does_not)
         int64_t bad_s = window + r->for_ns / SEC + 60;
         struct sim s;
 
-        assert_non_null(tele_metric(r->metric));
+        assert_non_null(telemetry_metric(r->metric));
         sim_of_rule(&s, r);
         live(&s, r, false, r->threshold, bad_s + r->keep_ns / SEC, step);
         if (s.fired)
@@ -762,17 +763,18 @@ TEST(a_new_set_of_rules_inherits)
           .summary = "{value}" },
     };
     static const char *const metrics[] = { "gpu.temp", "gpu.power", "gpu.xid.total" };
-    struct tele *t = tele_new(0);
-    unsigned source = tele_source(t, "gpu");
+    struct telemetry *t = telemetry_new(0);
+    unsigned source = telemetry_source(t, "gpu");
     struct alerts *a = alerts_new(r, 3, t), *b;
     struct alert_active x[8];
     size_t n = 0, fired = 0;
 
     for (int s = 0; s < 24; s++) {
-        tele_begin(t, source, BEGIN_NS + s * SEC);
+        telemetry_begin(t, source, BEGIN_NS + s * SEC);
         for (size_t i = 0; i < 3; i++)
-            tele_set(t, tele_series(t, source, tele_metric(metrics[i]), NULL, 0), 100);
-        tele_end(t);
+            telemetry_set(t, telemetry_series(t, source, telemetry_metric(metrics[i]), NULL, 0),
+                          100);
+        telemetry_end(t);
         if (s == 6) {
             r[1].threshold = 70;
             b = alerts_new(r, 4, t);
@@ -799,7 +801,7 @@ TEST(a_new_set_of_rules_inherits)
     CHECK(n == 3 && x[0].state == ALERT_FIRING && x[1].state == ALERT_FIRING &&
           x[2].state == ALERT_FIRING);
     alerts_free(a);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 TEST(thousands_of_series)
@@ -821,9 +823,9 @@ TEST(thousands_of_series)
           .unit = "B",
           .summary = "{pid}" },
     };
-    const struct tele_metric *m = tele_metric("gpu.fb.used");
-    struct tele *t = tele_new(TELE_SERIES_MAX);
-    unsigned source = tele_source(t, "gpu");
+    const struct telemetry_metric *m = telemetry_metric("gpu.fb.used");
+    struct telemetry *t = telemetry_new(TELEMETRY_SERIES_MAX);
+    unsigned source = telemetry_source(t, "gpu");
     struct alerts *a = alerts_new(r, 2, t);
     struct alert_active *x = xcalloc(ALERT_ACTIVE_MAX + 1, sizeof(*x));
     struct alerts_stats st;
@@ -832,14 +834,14 @@ TEST(thousands_of_series)
     for (int turn = 0; turn < 100; turn++) {
         int64_t now = BEGIN_NS + turn * SEC;
 
-        tele_begin(t, source, now);
+        telemetry_begin(t, source, now);
         for (int i = 0; i < MANY; i++) {
-            struct tele_label l = { "pid", pid };
+            struct telemetry_label l = { "pid", pid };
 
             snprintf(pid, sizeof(pid), "%d", i);
-            tele_set(t, tele_series(t, source, m, &l, 1), turn < 90 ? 11 + i : 0);
+            telemetry_set(t, telemetry_series(t, source, m, &l, 1), turn < 90 ? 11 + i : 0);
         }
-        tele_end(t);
+        telemetry_end(t);
         alerts_turn(a, now, NULL, NULL);
         if (turn == 80) {
             alerts_stats(a, &st);
@@ -852,7 +854,7 @@ TEST(thousands_of_series)
     CHECK(alerts_list(a, x, 5) == 5 && x[0].state == ALERT_RESOLVED);
     free(x);
     alerts_free(a);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 struct looker {

@@ -273,16 +273,16 @@ TEST(a_reload_keeps_who_follows_whom)
 TEST(a_flood)
 {
     static struct alert_link links[ALERT_ACTIVE_MAX];
-    static struct tele_series series[ALERT_ACTIVE_MAX];
-    static struct tele_label labels[ALERT_ACTIVE_MAX];
+    static struct telemetry_series series[ALERT_ACTIVE_MAX];
+    static struct telemetry_label labels[ALERT_ACTIVE_MAX];
     static const char *const names[] = { "GpuLost",  "GpuDriverHung", "GpuXidFatal", "NvlinkDown",
                                          "TaskHung", "NvmeTimeout",   "DiskErrors",  "DiskFull" };
     size_t n, below = 0;
     const struct alert_cause *causes = alert_causes(&n);
 
     for (size_t i = 0; i < ALERT_ACTIVE_MAX; i++) {
-        labels[i] = (struct tele_label){ i % 3 ? "gpu" : "device", digits[i % GPUS] };
-        series[i] = (struct tele_series){ .labels = &labels[i], .label_count = 1 };
+        labels[i] = (struct telemetry_label){ i % 3 ? "gpu" : "device", digits[i % GPUS] };
+        series[i] = (struct telemetry_series){ .labels = &labels[i], .label_count = 1 };
         links[i] = (struct alert_link){ .rule = names[i * 7 % ARRAY_SIZE(names)],
                                         .subject = &series[i],
                                         .since_ns = (int64_t)(i * 37 % 100) * SEC };

@@ -86,11 +86,11 @@ TEST(defaults_are_sound)
     const struct alert_rule *r = alert_defaults(&n);
 
     for (size_t i = 0; i < n; i++) {
-        const struct tele_metric *m = tele_metric(r[i].metric);
+        const struct telemetry_metric *m = telemetry_metric(r[i].metric);
 
         assert_non_null(m);
-        CHECK(!r[i].of || tele_metric(r[i].of));
-        CHECK(!r[i].guard || tele_metric(r[i].guard));
+        CHECK(!r[i].of || telemetry_metric(r[i].of));
+        CHECK(!r[i].guard || telemetry_metric(r[i].guard));
         CHECK(*r[i].why && *r[i].source && *r[i].summary);
         for (size_t k = 0; k < i; k++)
             CHECK(!str_eq(r[i].name, r[k].name));
@@ -238,7 +238,7 @@ TEST(bad_specs_are_told_with_their_place)
 }
 
 /* ---- Prometheus */
-static void writes(const struct alert_rule *r, enum expo_names names, const char *want)
+static void writes(const struct alert_rule *r, enum prom_export_names names, const char *want)
 {
     struct buf b = { 0 };
 
@@ -290,30 +290,30 @@ TEST(prometheus_forms)
         .name = "N", .metric = "host.cpu.util", .clear = NAN, .unit = "%", .summary = "s"
     };
 
-    writes(&r, EXPO_OLD, "expr: \"(DCGM_FI_DEV_GPU_TEMP > 85)\"\n        for: 90s\n");
-    writes(&r, EXPO_NEW, "expr: \"(DCGM_FI_DEV_GPU_TEMP_CELSIUS > 85)\"");
-    writes(&r, EXPO_OLD,
+    writes(&r, PROM_EXPORT_OLD, "expr: \"(DCGM_FI_DEV_GPU_TEMP > 85)\"\n        for: 90s\n");
+    writes(&r, PROM_EXPORT_NEW, "expr: \"(DCGM_FI_DEV_GPU_TEMP_CELSIUS > 85)\"");
+    writes(&r, PROM_EXPORT_OLD,
            "summary: \"GPU {{ $labels.gpu }} {{ \\\"{\\\" }}at "
            "{{ printf \\\"%.4g\\\" $value }} °C\"");
-    writes(&x, EXPO_OLD,
+    writes(&x, PROM_EXPORT_OLD,
            "(increase(stoker_gpu_xid_errors_total{xid!~\\\"13|31\\\"}[10m]) > 0) or "
            "(stoker_gpu_xid_errors_total{xid!~\\\"13|31\\\"} > 0 unless "
            "stoker_gpu_xid_errors_total{xid!~\\\"13|31\\\"} offset 10m)");
     writes(
-        &f, EXPO_OLD,
+        &f, PROM_EXPORT_OLD,
         "((avg_over_time((DCGM_FI_DEV_FB_USED / DCGM_FI_DEV_FB_TOTAL)[5m:]) > 0.9) or (avg_over_");
-    writes(&f, EXPO_OLD, "ALERTS{alertname=\\\"F\\\",alertstate=\\\"firing\\\"");
-    writes(&f, EXPO_OLD, ") DCGM_FI_DEV_FB_USED > 1\"");
-    writes(&t, EXPO_OLD, "(rate(DCGM_FI_DEV_POWER_VIOLATION[5m]) * 1e-09 > 0.5)");
-    writes(&n, EXPO_OLD,
+    writes(&f, PROM_EXPORT_OLD, "ALERTS{alertname=\\\"F\\\",alertstate=\\\"firing\\\"");
+    writes(&f, PROM_EXPORT_OLD, ") DCGM_FI_DEV_FB_USED > 1\"");
+    writes(&t, PROM_EXPORT_OLD, "(rate(DCGM_FI_DEV_POWER_VIOLATION[5m]) * 1e-09 > 0.5)");
+    writes(&n, PROM_EXPORT_OLD,
            "(100 * (1 - sum without (mode) "
            "(rate(stoker_cpu_seconds_total{mode=~\\\"idle|iowait\\\"}[1m])) "
            "/ stoker_cpus) > 0)");
     n.how = ALERT_MEAN;
     n.window_ns = 900 * SEC; /* a part of a window would show a higher use */
-    writes(&n, EXPO_OLD, "[15m])) / stoker_cpus) > 0 and stoker_cpus offset 15m)");
+    writes(&n, PROM_EXPORT_OLD, "[15m])) / stoker_cpus) > 0 and stoker_cpus offset 15m)");
     n.metric = "host.cpu.mhz";
-    writes(&n, EXPO_OLD, "# N: only the agent sees what it is about");
+    writes(&n, PROM_EXPORT_OLD, "# N: only the agent sees what it is about");
 }
 
 TEST_MAIN(cmocka_unit_test(a_row_becomes_a_rule), cmocka_unit_test(bad_rows_are_told),

@@ -98,7 +98,7 @@ static const struct alert_rule rule = { .name = "GpuHot",
                                         .runbook = "http://runbook/hot" };
 struct box {
     struct stub stub;
-    struct tele *t;
+    struct telemetry *t;
     uint32_t id;
     struct alert_sender *s;
     struct alert_targets to;
@@ -107,14 +107,14 @@ struct box {
 
 static void box_start(struct box *b, enum mode mode)
 {
-    struct tele_label l[] = { { "gpu", "3" }, { "pod", "" }, { "alertname", "no" } };
+    struct telemetry_label l[] = { { "gpu", "3" }, { "pod", "" }, { "alertname", "no" } };
 
     memset(b, 0, sizeof(*b));
     forget_seen();
     stub_start(&b->stub, answer);
     atomic_store(&b->stub.mode, mode);
-    b->t = tele_new(0);
-    b->id = tele_series(b->t, tele_source(b->t, "x"), tele_metric("gpu.temp"), l, 3);
+    b->t = telemetry_new(0);
+    b->id = telemetry_series(b->t, telemetry_source(b->t, "x"), telemetry_metric("gpu.temp"), l, 3);
     snprintf(b->url, sizeof(b->url), "http://127.0.0.1:%d", b->stub.port);
     b->to = (struct alert_targets){ .hostname = "node1",
                                     .generator = "http://node1:8090/",
@@ -132,7 +132,7 @@ static void box_end(struct box *b)
 {
     alert_sender_free(b->s, 0);
     stub_stop(&b->stub);
-    tele_free(b->t);
+    telemetry_free(b->t);
 }
 
 static void add(struct box *b, enum alert_state state, int i)

@@ -21,8 +21,8 @@ TEST(every_metric_is_in_the_table)
         sample(collectors[i], &h, SECOND);
         if (!host_known(&h))
             fail_msg("source '%s' knows nothing", collectors[i]->name);
-        for (size_t k = 0; k < tele_count(h.t); k++)
-            CHECK(tele_get(h.t, (uint32_t)k)->metric->scale == 1);
+        for (size_t k = 0; k < telemetry_count(h.t); k++)
+            CHECK(telemetry_get(h.t, (uint32_t)k)->metric->scale == 1);
         host_close(&h);
     }
 }
@@ -162,10 +162,10 @@ TEST(missing_files_are_unknown)
     host_open(&h, NULL);
     for (size_t i = 0; collectors[i]; i++)
         sample(collectors[i], &h, SECOND);
-    for (size_t i = 0; i < tele_count(h.t); i++) {
-        const char *prom = tele_get(h.t, (uint32_t)i)->metric->prom;
+    for (size_t i = 0; i < telemetry_count(h.t); i++) {
+        const char *prom = telemetry_get(h.t, (uint32_t)i)->metric->prom;
 
-        if (!isnan(tele_value(h.t, (uint32_t)i)) && !str_eq(prom, "node_time_seconds"))
+        if (!isnan(telemetry_value(h.t, (uint32_t)i)) && !str_eq(prom, "node_time_seconds"))
             fail_msg("'%s' is known on an empty machine", prom);
     }
     host_close(&h);
@@ -234,8 +234,9 @@ TEST(hostile_files)
                 collectors[i]->sample(s, h.t, n * SECOND);
             collectors[i]->close(s);
         }
-        for (size_t i = 0; i < tele_count(h.t); i++)
-            CHECK(!isinf(tele_value(h.t, (uint32_t)i)) && !(tele_value(h.t, (uint32_t)i) < 0));
+        for (size_t i = 0; i < telemetry_count(h.t); i++)
+            CHECK(!isinf(telemetry_value(h.t, (uint32_t)i)) &&
+                  !(telemetry_value(h.t, (uint32_t)i) < 0));
         host_close(&h);
     }
 }

@@ -84,7 +84,7 @@ TEST(mount_values)
     UNKNOWN(&h, "node_filesystem_readonly", AT("/dev/nvme0n1p1", "/srv/bind", "ext4"));
     UNKNOWN(&h, "node_filesystem_readonly", AT("auto.net", "/net", "autofs"));
     UNKNOWN(&h, "node_filesystem_readonly", AT("tmpfs", "/run/user/1000", "tmpfs"));
-    CHECK(tele_count(h.t) == 5 * 7);
+    CHECK(telemetry_count(h.t) == 5 * 7);
     host_close(&h);
 }
 

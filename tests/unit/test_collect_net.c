@@ -139,10 +139,10 @@ TEST(rdma_port_appears)
     host_open(&h, NULL);
     s = collect_rdma.open(h.root, h.t);
     collect_rdma.sample(s, h.t, SECOND);
-    CHECK(tele_count(h.t) == 0);
+    CHECK(telemetry_count(h.t) == 0);
     host_put(&h, PORT "state", "1: DOWN\n");
     collect_rdma.sample(s, h.t, 2 * SECOND); /* not looked for yet */
-    CHECK(tele_count(h.t) == 0);
+    CHECK(telemetry_count(h.t) == 0);
     collect_rdma.sample(s, h.t, 40 * SECOND);
     NEAR(&h, "node_infiniband_state_id", "device=mlx5_0,port=1", 1);
     collect_rdma.close(s);

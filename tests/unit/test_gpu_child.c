@@ -70,7 +70,7 @@ static void fault(const char *text)
 }
 
 struct box {
-    struct tele *t;
+    struct telemetry *t;
     struct gpu_child *c;
 };
 
@@ -90,7 +90,7 @@ static void machine(const char *doc, const char *live, const char *text)
 static struct box begin_with(const char *library, int hang_ms)
 {
     struct gpu_child_opts o = { .nvml = library, .period_ms = PERIOD_MS, .hang_ms = hang_ms };
-    struct box b = { .t = tele_new(0) };
+    struct box b = { .t = telemetry_new(0) };
 
     b.c = gpu_child_new(&o, b.t);
     return b;
@@ -106,11 +106,11 @@ static void end(struct box *b)
 {
     fault("");
     gpu_child_free(b->c);
-    tele_free(b->t);
+    telemetry_free(b->t);
 }
 
 /* ---- looking ---- */
-static bool has_labels(const struct tele_series *s, const char *name, const char *value)
+static bool has_labels(const struct telemetry_series *s, const char *name, const char *value)
 {
     for (size_t i = 0; i < s->label_count; i++)
         if (str_eq(s->labels[i].name, name))
@@ -121,21 +121,21 @@ static bool has_labels(const struct tele_series *s, const char *name, const char
 /* The value of the series of a metric with this label (NULL: any); NaN: none is known. */
 static double value(struct box *b, const char *metric, const char *label, const char *is)
 {
-    for (uint32_t i = 0; i < tele_count(b->t); i++) {
-        const struct tele_series *s = tele_get(b->t, i);
+    for (uint32_t i = 0; i < telemetry_count(b->t); i++) {
+        const struct telemetry_series *s = telemetry_get(b->t, i);
 
         if (str_eq(s->metric->id, metric) && (!label || has_labels(s, label, is)) &&
-            !isnan(tele_value(b->t, i)))
-            return tele_value(b->t, i);
+            !isnan(telemetry_value(b->t, i)))
+            return telemetry_value(b->t, i);
     }
     return NAN;
 }
 
 /* How many events of a kind have this text in them. */
-static size_t told(struct box *b, enum tele_event_kind kind, const char *text)
+static size_t told(struct box *b, enum telemetry_event_kind kind, const char *text)
 {
-    struct tele_event *all = xcalloc(EVENTS, sizeof(*all));
-    size_t n = tele_events(b->t, 0, all, EVENTS), found = 0;
+    struct telemetry_event *all = xcalloc(EVENTS, sizeof(*all));
+    size_t n = telemetry_events(b->t, 0, all, EVENTS), found = 0;
 
     for (size_t i = 0; i < n; i++)
         found += all[i].kind == kind && strstr(all[i].text, text);
@@ -176,14 +176,14 @@ static void turn(struct box *b)
 /* What there was when a condition did not come about. */
 static void show(struct box *b)
 {
-    static struct tele_event all[EVENTS];
-    size_t n = tele_events(b->t, 0, all, EVENTS);
+    static struct telemetry_event all[EVENTS];
+    size_t n = telemetry_events(b->t, 0, all, EVENTS);
     struct buf why = { 0 };
 
     gpu_child_why(b->c, &why);
     print_message("# state %d: %s\n", (int)gpu_child_state(b->c), buf_str(&why));
     for (size_t i = 0; i < n; i++)
-        print_message("# event %s gpu %d: %s\n", tele_event_word(all[i].kind), all[i].gpu,
+        print_message("# event %s gpu %d: %s\n", telemetry_event_word(all[i].kind), all[i].gpu,
                       all[i].text);
     buf_release(&why);
 }
@@ -284,7 +284,7 @@ TEST(processes_are_a_document)
     struct json *tree;
     const struct json *p;
 
-    UNTIL(&b, runs(&b) && tele_doc_copy(b.t, "processes", &doc));
+    UNTIL(&b, runs(&b) && telemetry_doc_copy(b.t, "processes", &doc));
     assert_int_equal(json_parse(&a, buf_str(&doc), doc.len, &tree, NULL), RC_OK);
     CHECK(str_eq(json_str(json_get(tree, "schema")), "stoker.processes/1"));
     p = json_at(json_get(tree, "processes"), 0);
@@ -297,10 +297,10 @@ TEST(processes_are_a_document)
     CHECK(value(&b, "process.gpu.memory", "slurm_job", "4711") == 1048576000);
     CHECK(value(&b, "process.gpu.memory", "command", "python3") == 1048576000);
     buf_reset(&doc);
-    UNTIL(&b, tele_doc_copy(b.t, "gpu_labels", &doc));
+    UNTIL(&b, telemetry_doc_copy(b.t, "gpu_labels", &doc));
     assert_string_equal(buf_str(&doc), "{\"0\":{\"hpc_job\":\"4711\"}}");
     gpu_child_release(b.c);
-    UNTIL(&b, !tele_doc_copy(b.t, "gpu_labels", &doc)); /* nobody knows any more */
+    UNTIL(&b, !telemetry_doc_copy(b.t, "gpu_labels", &doc)); /* nobody knows any more */
     buf_release(&doc);
     arena_release(&a);
     end(&b);
@@ -369,9 +369,10 @@ TEST(an_xid_is_an_event)
 
     UNTIL(&b, runs(&b));
     fault("xid:2:79:1");
-    UNTIL(&b, told(&b, TELE_EVENT_XID, "XID 79") == 1);
+    UNTIL(&b, told(&b, TELEMETRY_EVENT_XID, "XID 79") == 1);
     fault("xid:2:79:2,xid:2:31:3");
-    UNTIL(&b, told(&b, TELE_EVENT_XID, "XID 79") == 2 && told(&b, TELE_EVENT_XID, "XID 31") == 1);
+    UNTIL(&b, told(&b, TELEMETRY_EVENT_XID, "XID 79") == 2 &&
+                  told(&b, TELEMETRY_EVENT_XID, "XID 31") == 1);
     end(&b);
 }
 
@@ -380,7 +381,7 @@ TEST(events_that_fail_do_not_end_the_samples)
 {
     struct box b = begin("h200", "h200-idle", "rc:nvmlEventSetWait_v2:-:999");
 
-    UNTIL(&b, runs(&b) && told(&b, TELE_EVENT_AGENT, "events of the driver are not heard"));
+    UNTIL(&b, runs(&b) && told(&b, TELEMETRY_EVENT_AGENT, "events of the driver are not heard"));
     UNTIL(&b, value(&b, "gpu.driver.calls", "call", "nvmlDeviceGetTemperatureV") > 8);
     CHECK(value(&b, "gpu.driver.calls", "call", "nvmlEventSetWait_v2") <= 3);
     end(&b);
@@ -390,10 +391,10 @@ TEST(a_recovery_action_is_an_event)
 {
     struct box b = begin("trouble", "h200-idle", ""); /* GPU 3 asks for a reset */
 
-    UNTIL(&b, told(&b, TELE_EVENT_RECOVERY, "recovery action: GPU reset"));
+    UNTIL(&b, told(&b, TELEMETRY_EVENT_RECOVERY, "recovery action: GPU reset"));
     CHECK(value(&b, "gpu.recovery_action", "gpu", "3") == 1);
     UNTIL(&b, value(&b, "gpu.driver.calls", "call", "nvmlDeviceGetTemperatureV") > 8);
-    CHECK(told(&b, TELE_EVENT_RECOVERY, "") == 1);
+    CHECK(told(&b, TELEMETRY_EVENT_RECOVERY, "") == 1);
     end(&b);
 }
 
@@ -427,7 +428,7 @@ TEST(a_hang_in_any_call)
         gpu_child_release(b.c); /* those that are made at the start alone */
         gpu_child_attach(b.c);
         UNTIL(&b, gpu_child_state(b.c) == GPU_CHILD_HUNG && why_has(&b, text));
-        CHECK(told(&b, TELE_EVENT_HANG, text) >= 1);
+        CHECK(told(&b, TELEMETRY_EVENT_HANG, text) >= 1);
         CHECK(value(&b, "gpu.driver.hung", NULL, NULL) == 1 || isnan(value(&b, "gpu.temp", 0, 0)));
         fault("");
         UNTIL(&b, runs(&b));
@@ -443,10 +444,11 @@ TEST(a_hang_says_where)
     UNTIL(&b, runs(&b));
     fault("hang:nvmlDeviceGetPowerUsage:0");
     UNTIL(&b, gpu_child_state(b.c) == GPU_CHILD_HUNG);
-    CHECK(told(&b, TELE_EVENT_HANG, "nvmlDeviceGetPowerUsage(0) has not returned for") == 1);
-    CHECK(told(&b, TELE_EVENT_HANG, "pid ") == 1 && told(&b, TELE_EVENT_HANG, "state ") == 1);
+    CHECK(told(&b, TELEMETRY_EVENT_HANG, "nvmlDeviceGetPowerUsage(0) has not returned for") == 1);
+    CHECK(told(&b, TELEMETRY_EVENT_HANG, "pid ") == 1 &&
+          told(&b, TELEMETRY_EVENT_HANG, "state ") == 1);
     CHECK(isnan(value(&b, "gpu.temp", NULL, NULL))); /* unknown, not what it was */
-    CHECK(!tele_doc_copy(b.t, "processes", &(struct buf){ 0 }));
+    CHECK(!telemetry_doc_copy(b.t, "processes", &(struct buf){ 0 }));
     end(&b);
 }
 
@@ -467,7 +469,7 @@ TEST(the_other_gpus_go_on)
     fault("");
     UNTIL(&b, value(&b, "gpu.temp", "gpu", "3") == 48);
     UNTIL(&b, value(&b, "gpu.driver.abandoned", NULL, NULL) == 0);
-    CHECK(told(&b, TELE_EVENT_HANG, "came to an end after") == 1);
+    CHECK(told(&b, TELEMETRY_EVENT_HANG, "came to an end after") == 1);
     CHECK(!why_has(&b, "nvml"));
     end(&b);
 }
@@ -477,7 +479,7 @@ TEST(a_driver_that_hangs_whole_is_not_tried_for_ever)
     struct box b = begin("h200", "h200-idle", "hang:nvmlInit_v2");
     int64_t later;
 
-    UNTIL(&b, told(&b, TELE_EVENT_HANG, "no more are started"));
+    UNTIL(&b, told(&b, TELEMETRY_EVENT_HANG, "no more are started"));
     CHECK(value(&b, "gpu.driver.restarts", NULL, NULL) == GPU_ABANDONED_MAX - 1);
     for (later = clock_mono_ms() + 1500; clock_mono_ms() < later;)
         turn(&b);
@@ -496,7 +498,7 @@ TEST(a_lost_gpu_is_unknown_and_the_others_go_on)
 
     UNTIL(&b, runs(&b) && value(&b, "gpu.temp", "gpu", "2") == 44);
     fault("lose:2");
-    UNTIL(&b, told(&b, TELE_EVENT_GPU, "is lost: GPU is lost (15)"));
+    UNTIL(&b, told(&b, TELEMETRY_EVENT_GPU, "is lost: GPU is lost (15)"));
     UNTIL(&b, isnan(value(&b, "gpu.temp", "gpu", "2")));
     UNTIL(&b, value(&b, "gpu.lost", "gpu", "2") == 1);
     CHECK(value(&b, "gpu.temp", "gpu", "1") == 48);
@@ -505,8 +507,8 @@ TEST(a_lost_gpu_is_unknown_and_the_others_go_on)
     CHECK(isnan(value(&b, "link.up", "gpu", "2")));
     fault("");
     UNTIL(&b, value(&b, "gpu.temp", "gpu", "2") == 44);
-    CHECK(told(&b, TELE_EVENT_GPU, "answers again") == 1);
-    CHECK(told(&b, TELE_EVENT_GPU, "is lost") == 1);
+    CHECK(told(&b, TELEMETRY_EVENT_GPU, "answers again") == 1);
+    CHECK(told(&b, TELEMETRY_EVENT_GPU, "is lost") == 1);
     end(&b);
 }
 
@@ -518,7 +520,7 @@ TEST(a_driver_that_goes_away_underneath)
     UNTIL(&b, value(&b, "gpu.energy", NULL, NULL) > 4234851); /* read twice */
     before = value(&b, "gpu.energy", NULL, NULL);
     fault("reload");
-    UNTIL(&b, told(&b, TELE_EVENT_GPU, "the driver went away underneath: Uninitialized (1)"));
+    UNTIL(&b, told(&b, TELEMETRY_EVENT_GPU, "the driver went away underneath: Uninitialized (1)"));
     CHECK(isnan(value(&b, "gpu.temp", NULL, NULL)));
     fault("");
     UNTIL(&b, runs(&b));
@@ -530,7 +532,7 @@ TEST(a_library_of_another_version)
 {
     struct box b = begin("h200", "h200-idle", "skew");
 
-    UNTIL(&b, told(&b, TELE_EVENT_GPU, "driver and library are of two versions"));
+    UNTIL(&b, told(&b, TELEMETRY_EVENT_GPU, "driver and library are of two versions"));
     UNTIL(&b, gpu_child_state(b.c) == GPU_CHILD_NO_DRIVER);
     CHECK(why_has(&b, "version mismatch"));
     fault("");
@@ -544,13 +546,13 @@ TEST(a_library_of_another_version)
 
 TEST(no_driver_is_no_news)
 {
-    struct tele_event e[4];
+    struct telemetry_event e[4];
     struct box b;
 
     machine("h200", "h200-idle", "");
     b = begin_with("/nonexistent/libnvidia-ml.so.1", HANG_MS);
     UNTIL(&b, gpu_child_state(b.c) == GPU_CHILD_NO_DRIVER);
-    CHECK(tele_events(b.t, 0, e, ARRAY_SIZE(e)) == 0);
+    CHECK(telemetry_events(b.t, 0, e, ARRAY_SIZE(e)) == 0);
     CHECK(why_has(&b, "not found"));
     CHECK(value(&b, "gpu.driver.attached", NULL, NULL) == 0);
     CHECK(isnan(value(&b, "gpu.count", NULL, NULL)));
@@ -563,7 +565,7 @@ TEST(a_crash_is_told_and_tried_again)
 
     UNTIL(&b, runs(&b));
     fault("crash:nvmlDeviceGetUtilizationRates:5");
-    UNTIL(&b, told(&b, TELE_EVENT_AGENT,
+    UNTIL(&b, told(&b, TELEMETRY_EVENT_AGENT,
                    "the GPU collector crashed in nvmlDeviceGetUtilizationRates(5): Segmentation"));
     CHECK(isnan(value(&b, "gpu.temp", NULL, NULL)));
     fault("");
@@ -585,7 +587,7 @@ TEST(counters_go_on_after_a_release)
     gpu_child_release(b.c);
     UNTIL(&b, gpu_child_state(b.c) == GPU_CHILD_RELEASED);
     CHECK(isnan(value(&b, "gpu.energy", NULL, NULL)));
-    CHECK(told(&b, TELE_EVENT_AGENT, "the driver is released") == 1);
+    CHECK(told(&b, TELEMETRY_EVENT_AGENT, "the driver is released") == 1);
     CHECK(gpu_child_fd(b.c) == -1);
     for (int i = 0; i < 20; i++)
         turn(&b);
@@ -611,9 +613,9 @@ TEST(a_counter_continues)
 TEST(every_row_has_a_metric)
 {
     for (size_t i = 0; i < GPU_ROW_COUNT; i++)
-        CHECK(tele_metric(gpu_row_ids[i]) != NULL);
+        CHECK(telemetry_metric(gpu_row_ids[i]) != NULL);
     for (size_t i = 0; i < GPU_LINK_ROWS; i++)
-        CHECK(tele_metric(gpu_link_row_ids[i]) != NULL);
+        CHECK(telemetry_metric(gpu_link_row_ids[i]) != NULL);
 }
 
 TEST(a_sample_by_call)

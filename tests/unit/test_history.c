@@ -20,7 +20,7 @@
 
 #define T0 INT64_C(1763194320000000000) /* a minute's begin */
 #define S  INT64_C(1000000000)
-enum { SMALL = RING_BYTES_MIN };
+enum { SMALL = HISTORY_BYTES_MIN };
 
 static char dir[] = "/tmp/test_history.XXXXXX";
 
@@ -113,57 +113,59 @@ static int fake_reserve(void *arg, int fd, off_t bytes)
     return ftruncate(fd, bytes);
 }
 
-static struct ring_io fake_io(struct fake_disk *d)
+static struct history_io fake_io(struct fake_disk *d)
 {
-    return (struct ring_io){
+    return (struct history_io){
         .arg = d, .read = fake_read, .write = fake_write, .sync = fake_sync, .reserve = fake_reserve
     };
 }
 
-static struct ring *open_ring(const char *path, uint64_t bytes)
+static struct history *open_ring(const char *path, uint64_t bytes)
 {
-    struct ring_opts o = { .path = path, .bytes = bytes, .no_sync = true };
-    struct ring *r = NULL;
+    struct history_opts o = { .path = path, .bytes = bytes, .no_sync = true };
+    struct history *r = NULL;
     struct err err = { 0 };
 
-    if (ring_open(&o, &r, &err))
+    if (history_open(&o, &r, &err))
         fail_msg("%s", err.msg);
     return r;
 }
 
 /* ---- tables and queries */
-static struct tele *table_of(size_t count, const char *metric)
+static struct telemetry *table_of(size_t count, const char *metric)
 {
-    struct tele *t = tele_new(TELE_SERIES_MAX);
-    unsigned source = tele_source(t, "test");
-    const struct tele_metric *m = metric ? tele_metric(metric) : NULL;
+    struct telemetry *t = telemetry_new(TELEMETRY_SERIES_MAX);
+    unsigned source = telemetry_source(t, "test");
+    const struct telemetry_metric *m = metric ? telemetry_metric(metric) : NULL;
 
     if (!m)
-        m = tele_foreign(t, metric ? metric : "app_value", "", TELE_GAUGE);
+        m = telemetry_foreign(t, metric ? metric : "app_value", "", TELEMETRY_GAUGE);
     for (size_t i = 0; i < count; i++) {
         char text[16];
-        struct tele_label label = { "gpu", text };
+        struct telemetry_label label = { "gpu", text };
 
         snprintf(text, sizeof(text), "%zu", i);
-        CHECK(tele_series(t, source, m, &label, 1) == i);
+        CHECK(telemetry_series(t, source, m, &label, 1) == i);
     }
     return t;
 }
 
-static void append(struct ring *r, struct tele *t, int64_t time_ns, const double *v, size_t n)
+static void append(struct history *r, struct telemetry *t, int64_t time_ns, const double *v,
+                   size_t n)
 {
     struct err err = { 0 };
 
-    if (ring_append(r, t, time_ns, v, n, &err))
+    if (history_append(r, t, time_ns, v, n, &err))
         fail_msg("%s", err.msg);
 }
 
 struct answer {
-    struct ring_point *points;
+    struct history_point *points;
     size_t count, series;
 };
 
-static bool take(void *arg, const struct tele_series *s, const struct ring_point *p, size_t n)
+static bool take(void *arg, const struct telemetry_series *s, const struct history_point *p,
+                 size_t n)
 {
     struct answer *a = arg;
 
@@ -177,22 +179,22 @@ static bool take(void *arg, const struct tele_series *s, const struct ring_point
     return true;
 }
 
-static struct answer ask(struct ring *r, const char *metric, size_t series, int64_t from,
+static struct answer ask(struct history *r, const char *metric, size_t series, int64_t from,
                          int64_t to, int64_t step)
 {
     char text[16];
-    struct tele_label label = { "gpu", text };
-    struct ring_query q = { .metric = metric,
-                            .labels = &label,
-                            .label_count = 1,
-                            .from_ns = from,
-                            .to_ns = to,
-                            .step_ns = step };
+    struct telemetry_label label = { "gpu", text };
+    struct history_query q = { .metric = metric,
+                               .labels = &label,
+                               .label_count = 1,
+                               .from_ns = from,
+                               .to_ns = to,
+                               .step_ns = step };
     struct answer a = { 0 };
     struct err err = { 0 };
 
     snprintf(text, sizeof(text), "%zu", series);
-    if (ring_read(r, &q, take, &a, &err))
+    if (history_read(r, &q, take, &a, &err))
         fail_msg("%s", err.msg);
     return a;
 }
@@ -210,10 +212,10 @@ static void check_code(const double *v, size_t n, size_t most)
     size_t used;
     uint8_t *exact;
 
-    ring_code_put(&b, v, n);
+    history_code_put(&b, v, n);
     exact = xmalloc(b.len);
     memcpy(exact, b.data, b.len);
-    used = ring_code_get(exact, b.len, got, n);
+    used = history_code_get(exact, b.len, got, n);
     CHECK(used == b.len);
     for (size_t i = 0; i < n; i++)
         CHECK(same(v[i], got[i]));
@@ -222,7 +224,7 @@ static void check_code(const double *v, size_t n, size_t most)
         uint8_t *part = xmalloc(cut ? cut : 1);
 
         memcpy(part, exact, cut);
-        CHECK(ring_code_get(part, cut, got, n) == 0);
+        CHECK(history_code_get(part, cut, got, n) == 0);
         free(part);
     }
     free(exact);
@@ -283,8 +285,8 @@ TEST(columns_of_whole_numbers)
     int64_t got[ARRAY_SIZE(ends)];
     struct buf b = { 0 };
 
-    ring_code_put_ints(&b, ends, ARRAY_SIZE(ends));
-    CHECK(ring_code_get_ints((uint8_t *)b.data, b.len, got, ARRAY_SIZE(ends)) == b.len);
+    history_code_put_ints(&b, ends, ARRAY_SIZE(ends));
+    CHECK(history_code_get_ints((uint8_t *)b.data, b.len, got, ARRAY_SIZE(ends)) == b.len);
     CHECK(!memcmp(ends, got, sizeof(ends)));
     buf_release(&b);
 }
@@ -298,10 +300,10 @@ TEST(damaged_columns)
 
         for (size_t i = 0; i < ARRAY_SIZE(v); i++)
             v[i] = value_of((int)(rnd() % 9), i, 5);
-        ring_code_put(&b, v, ARRAY_SIZE(v));
+        history_code_put(&b, v, ARRAY_SIZE(v));
         for (int i = 0; i < 3; i++)
             b.data[rnd() % b.len] ^= (char)(1 << rnd() % 8);
-        CHECK(ring_code_get((uint8_t *)b.data, b.len, got, ARRAY_SIZE(got)) <= b.len);
+        CHECK(history_code_get((uint8_t *)b.data, b.len, got, ARRAY_SIZE(got)) <= b.len);
         buf_release(&b);
     }
 }
@@ -323,21 +325,21 @@ TEST(rounding)
                  { 1e-30, 1e-30 } };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        CHECK(ring_round(rows[i].in) == rows[i].want);
+        CHECK(history_round(rows[i].in) == rows[i].want);
     for (int i = 0; i < 10000; i++) {
-        double v = (rnd01() - 0.5) * pow(10, (double)(rnd() % 16) - 4), r = ring_round(v);
+        double v = (rnd01() - 0.5) * pow(10, (double)(rnd() % 16) - 4), r = history_round(v);
 
         CHECK(fabs(r - v) <= fabs(v) * 5.001e-5);
-        CHECK(ring_round(r) == r);
+        CHECK(history_round(r) == r);
     }
-    CHECK(isnan(ring_round(NAN)) && isinf(ring_round(INFINITY)));
+    CHECK(isnan(history_round(NAN)) && isinf(history_round(INFINITY)));
 }
 
 /* ---- round trips against arrays */
 enum { SERIES = 9, ROWS = 1500 };
 static double reference[ROWS][SERIES];
 
-static void fill(struct ring *r, struct tele *t, size_t from, size_t to, int64_t begin)
+static void fill(struct history *r, struct telemetry *t, size_t from, size_t to, int64_t begin)
 {
     for (size_t i = from; i < to; i++) {
         for (size_t s = 0; s < SERIES; s++)
@@ -348,7 +350,7 @@ static void fill(struct ring *r, struct tele *t, size_t from, size_t to, int64_t
     }
 }
 
-static void check_all(struct ring *r, size_t from, size_t to, int64_t begin)
+static void check_all(struct history *r, size_t from, size_t to, int64_t begin)
 {
     for (size_t s = 0; s < SERIES; s++) {
         struct answer a =
@@ -372,31 +374,31 @@ static void check_all(struct ring *r, size_t from, size_t to, int64_t begin)
 TEST(round_trip)
 {
     const char *path = in_dir("round");
-    struct tele *t = table_of(SERIES, NULL);
-    struct ring *r = open_ring(path, SMALL);
-    struct ring_stats st;
+    struct telemetry *t = table_of(SERIES, NULL);
+    struct history *r = open_ring(path, SMALL);
+    struct history_stats st;
 
     for (size_t i = 0; i < ROWS; i += 250) {
         fill(r, t, i, i + 250, T0);
         check_all(r, 0, i + 250, T0);
         if (i % 500) {
-            ring_close(r);
+            history_close(r);
             r = open_ring(path, SMALL);
             check_all(r, 0, i + 250, T0);
         }
     }
-    ring_stats(r, &st);
+    history_stats(r, &st);
     CHECK(!st.bad_blocks && st.oldest_ns == T0 && st.newest_ns == T0 + (ROWS - 1) * S);
-    ring_close(r);
-    tele_free(t);
+    history_close(r);
+    telemetry_free(t);
     unlink(path);
 }
 
 TEST(steps)
 {
     const char *path = in_dir("steps");
-    struct tele *t = table_of(SERIES, NULL);
-    struct ring *r = open_ring(path, SMALL);
+    struct telemetry *t = table_of(SERIES, NULL);
+    struct history *r = open_ring(path, SMALL);
 
     fill(r, t, 0, ROWS, T0);
     for (size_t s = 0; s < SERIES; s++) {
@@ -430,8 +432,8 @@ TEST(steps)
         CHECK(n == a.count);
         free(a.points);
     }
-    ring_close(r);
-    tele_free(t);
+    history_close(r);
+    telemetry_free(t);
     unlink(path);
 }
 
@@ -443,7 +445,7 @@ static double wide_value(size_t row, size_t s)
     return (double)((row * 2654435761u + s * 40503u) % 100003 * (s % 7 + 1)) + (double)(row % 60);
 }
 
-static void append_wide(struct ring *r, struct tele *t, size_t row)
+static void append_wide(struct history *r, struct telemetry *t, size_t row)
 {
     double v[WIDE];
 
@@ -452,10 +454,10 @@ static void append_wide(struct ring *r, struct tele *t, size_t row)
     append(r, t, T0 + (int64_t)row * S, v, WIDE);
 }
 
-static void check_minutes(struct ring *r, size_t series, size_t from_row, size_t rows)
+static void check_minutes(struct history *r, size_t series, size_t from_row, size_t rows)
 {
     struct answer a = ask(r, "app_value", series, T0 + (int64_t)from_row * S,
-                          T0 + (int64_t)rows * S, RING_MINUTE);
+                          T0 + (int64_t)rows * S, HISTORY_MINUTE);
     size_t n = 0;
 
     for (size_t i = from_row; i < rows; i += 60, n++) {
@@ -483,20 +485,20 @@ TEST(wraps_and_keeps_minutes)
 {
     enum { MANY = 9000 };
     const char *path = in_dir("wrap");
-    struct tele *t = table_of(WIDE, NULL);
-    struct ring *r = open_ring(path, SMALL);
-    struct ring_stats st;
+    struct telemetry *t = table_of(WIDE, NULL);
+    struct history *r = open_ring(path, SMALL);
+    struct history_stats st;
     struct answer a;
     size_t oldest, first;
 
     for (size_t row = 0; row < MANY; row++) {
         append_wide(r, t, row);
         if (row % 3001 == 0) {
-            ring_close(r);
+            history_close(r);
             r = open_ring(path, SMALL);
         }
     }
-    ring_stats(r, &st);
+    history_stats(r, &st);
     CHECK(!st.bad_blocks && st.used <= SMALL && st.oldest_ns > T0);
     oldest = (size_t)((st.oldest_ns - T0) / S);
     first = (size_t)((st.oldest_minute_ns - T0) / S);
@@ -514,8 +516,8 @@ TEST(wraps_and_keeps_minutes)
         CHECK(a.points[0].count > 1 && a.points[a.count - 1].count == 1);
         free(a.points);
     }
-    ring_close(r);
-    tele_free(t);
+    history_close(r);
+    telemetry_free(t);
     unlink(path);
 }
 
@@ -524,10 +526,10 @@ TEST(series_come_and_go)
 {
     enum { LIVES = 40, EACH = 30 };
     const char *path = in_dir("series");
-    struct ring *r = open_ring(path, SMALL);
+    struct history *r = open_ring(path, SMALL);
 
     for (size_t life = 0; life < LIVES; life++) {
-        struct tele *t = table_of(life + 1, NULL);
+        struct telemetry *t = table_of(life + 1, NULL);
         double v[LIVES];
 
         for (size_t i = 0; i < EACH; i++) {
@@ -536,10 +538,10 @@ TEST(series_come_and_go)
             append(r, t, T0 + (int64_t)(life * EACH + i) * S, v, life + 1);
         }
         if (life % 5 == 0) {
-            ring_close(r);
+            history_close(r);
             r = open_ring(path, SMALL);
         }
-        tele_free(t);
+        telemetry_free(t);
     }
     for (size_t s = 0; s < LIVES; s++) {
         struct answer a = ask(r, "app_value", s, T0, T0 + LIVES * EACH * S, 0);
@@ -552,42 +554,42 @@ TEST(series_come_and_go)
         }
         free(a.points);
     }
-    ring_close(r);
+    history_close(r);
     unlink(path);
 }
 
 TEST(more_series_than_the_dictionary_holds)
 {
     const char *path = in_dir("churn");
-    struct ring *r = open_ring(path, SMALL);
+    struct history *r = open_ring(path, SMALL);
     struct answer a;
     enum { LIVES = 60, EACH = 100 };
 
     for (size_t life = 0; life < LIVES; life++) { /* 6000 processes, one after the other */
-        struct tele *t = tele_new(TELE_SERIES_MAX);
-        const struct tele_metric *m = tele_foreign(t, "app_value", "", TELE_GAUGE);
+        struct telemetry *t = telemetry_new(TELEMETRY_SERIES_MAX);
+        const struct telemetry_metric *m = telemetry_foreign(t, "app_value", "", TELEMETRY_GAUGE);
         double v[EACH];
 
         for (size_t i = 0; i < EACH; i++) {
             char text[16];
-            struct tele_label label = { "gpu", text };
+            struct telemetry_label label = { "gpu", text };
 
             snprintf(text, sizeof(text), "%zu", life * EACH + i);
-            CHECK(tele_series(t, 0, m, &label, 1) != TELE_NONE ||
-                  tele_series(t, tele_source(t, "x"), m, &label, 1) != TELE_NONE);
+            CHECK(telemetry_series(t, 0, m, &label, 1) != TELEMETRY_NONE ||
+                  telemetry_series(t, telemetry_source(t, "x"), m, &label, 1) != TELEMETRY_NONE);
             v[i] = (double)i;
         }
         for (int i = 0; i < 3; i++)
-            append(r, t, T0 + (int64_t)life * 20 * RING_MINUTE + i * S, v, EACH);
-        tele_free(t);
+            append(r, t, T0 + (int64_t)life * 20 * HISTORY_MINUTE + i * S, v, EACH);
+        telemetry_free(t);
     }
-    CHECK(r->dict.forgotten > 0 && r->dict.count <= RING_SERIES_MAX);
-    ring_close(r);
+    CHECK(r->dict.forgotten > 0 && r->dict.count <= HISTORY_SERIES_MAX);
+    history_close(r);
     r = open_ring(path, SMALL);
     a = ask(r, "app_value", LIVES * EACH - 1, T0, INT64_MAX / 4, 0);
     CHECK(a.count == 3 && a.points[0].last == EACH - 1);
     free(a.points);
-    ring_close(r);
+    history_close(r);
     unlink(path);
 }
 
@@ -595,8 +597,8 @@ TEST(more_series_than_the_dictionary_holds)
 TEST(clock_jumps)
 {
     const char *path = in_dir("clock");
-    struct tele *t = table_of(1, NULL);
-    struct ring *r = open_ring(path, SMALL);
+    struct telemetry *t = table_of(1, NULL);
+    struct history *r = open_ring(path, SMALL);
     static const int64_t begins[] = { 0, 86400 * 365, 50, -3600, 86400 };
     enum { EACH = 100 };
     struct answer a;
@@ -615,11 +617,11 @@ TEST(clock_jumps)
         CHECK(a.count == 15 && a.points[5].count == 20 && a.points[0].count == 10);
         CHECK(a.points[5].min == 50 && a.points[5].max == 2009);
         free(a.points);
-        ring_close(r);
+        history_close(r);
         r = open_ring(path, SMALL);
     }
-    ring_close(r);
-    tele_free(t);
+    history_close(r);
+    telemetry_free(t);
     unlink(path);
 }
 
@@ -627,19 +629,19 @@ TEST(clock_jumps)
 TEST(gauges_and_counters)
 {
     const char *path = in_dir("kinds");
-    struct tele *t = tele_new(0);
-    unsigned source = tele_source(t, "gpu");
-    struct tele_label label = { "gpu", "0" };
-    const struct tele_metric *gauge = tele_metric("gpu.power"),
-                             *counter = tele_metric("gpu.energy");
-    struct ring *r = open_ring(path, SMALL);
+    struct telemetry *t = telemetry_new(0);
+    unsigned source = telemetry_source(t, "gpu");
+    struct telemetry_label label = { "gpu", "0" };
+    const struct telemetry_metric *gauge = telemetry_metric("gpu.power"),
+                                  *counter = telemetry_metric("gpu.energy");
+    struct history *r = open_ring(path, SMALL);
     struct answer a;
     double v[2];
 
     assert_non_null(gauge);
     assert_non_null(counter);
-    tele_series(t, source, gauge, &label, 1);
-    tele_series(t, source, counter, &label, 1);
+    telemetry_series(t, source, gauge, &label, 1);
+    telemetry_series(t, source, counter, &label, 1);
     for (int i = 0; i < 4000; i++) {
         v[0] = 700.123456789;
         v[1] = 1234567.891 + i * 0.7;
@@ -652,13 +654,13 @@ TEST(gauges_and_counters)
     for (int i = 0; i < 4000; i++)
         CHECK(a.points[i].last == 1234567.891 + i * 0.7);
     free(a.points);
-    a = ask(r, "gpu.energy", 0, T0, T0 + 3600 * S, RING_MINUTE);
+    a = ask(r, "gpu.energy", 0, T0, T0 + 3600 * S, HISTORY_MINUTE);
     CHECK(a.count == 60 && a.points[1].min == 1234567.891 + 60 * 0.7 &&
           a.points[1].last == 1234567.891 + 119 * 0.7 && a.points[1].mean > a.points[1].min &&
           a.points[1].mean < a.points[1].max);
     free(a.points);
-    ring_close(r);
-    tele_free(t);
+    history_close(r);
+    telemetry_free(t);
     unlink(path);
 }
 
@@ -669,14 +671,14 @@ TEST(power_cut_after_any_append)
     const char *path = in_dir("cut");
     char copy[256];
     struct fake_disk d = { .writes_left = -1, .copy_to = copy, .bytes = SMALL };
-    struct ring_io io = fake_io(&d);
-    struct ring_opts o = { .path = path, .bytes = SMALL };
-    struct tele *t = table_of(WIDE, NULL);
-    struct ring *r = NULL, *after;
+    struct history_io io = fake_io(&d);
+    struct history_opts o = { .path = path, .bytes = SMALL };
+    struct telemetry *t = table_of(WIDE, NULL);
+    struct history *r = NULL, *after;
     struct err err = { 0 };
 
     snprintf(copy, sizeof(copy), "%s/cut.copy", dir);
-    CHECK(ring_open_io(&o, &io, &r, &err) == RC_OK);
+    CHECK(history_open_io(&o, &io, &r, &err) == RC_OK);
     for (size_t row = 0; row < APPENDS; row++) {
         append_wide(r, t, row);
         if (row < 20 || row % 23 == 0 || r->rows.rows <= 1) {
@@ -691,12 +693,12 @@ TEST(power_cut_after_any_append)
             for (size_t i = 0; i <= row; i++)
                 CHECK(a.points[i].last == wide_value(i, 17));
             free(a.points);
-            ring_close(after);
+            history_close(after);
         }
     }
-    ring_close(r);
+    history_close(r);
     free(d.synced);
-    tele_free(t);
+    telemetry_free(t);
     unlink(path);
     unlink(copy);
 }
@@ -710,16 +712,16 @@ TEST(writes_that_fail_or_tear)
 
     for (long k = 0; k < 60; k++) {
         struct fake_disk d = { .writes_left = -1 };
-        struct ring_io io = fake_io(&d);
-        struct ring_opts o = { .path = path, .bytes = SMALL };
-        struct tele *t = table_of(WIDE, NULL);
-        struct ring *r = NULL;
+        struct history_io io = fake_io(&d);
+        struct history_opts o = { .path = path, .bytes = SMALL };
+        struct telemetry *t = table_of(WIDE, NULL);
+        struct history *r = NULL;
         struct err err = { 0 };
         double v[WIDE];
         size_t good = 0;
         struct answer a;
 
-        CHECK(ring_open_io(&o, &io, &r, &err) == RC_OK);
+        CHECK(history_open_io(&o, &io, &r, &err) == RC_OK);
         for (size_t row = 0; row < APPENDS; row++) {
             err = (struct err){ 0 };
             if (row == (size_t)k * 5 + 80) {
@@ -728,7 +730,7 @@ TEST(writes_that_fail_or_tear)
             }
             for (size_t s = 0; s < WIDE; s++)
                 v[s] = wide_value(good, s);
-            if (ring_append(r, t, T0 + (int64_t)good * S, v, WIDE, &err) == RC_OK)
+            if (history_append(r, t, T0 + (int64_t)good * S, v, WIDE, &err) == RC_OK)
                 good++;
             else if (row > (size_t)k * 5 + 90)
                 d.writes_left = -1;
@@ -740,11 +742,11 @@ TEST(writes_that_fail_or_tear)
             for (size_t i = 0; i < a.count; i++)
                 CHECK(a.points[i].last == wide_value(i, 3));
             free(a.points);
-            ring_close(r);
+            history_close(r);
             r = open_ring(path, SMALL);
         }
-        ring_close(r);
-        tele_free(t);
+        history_close(r);
+        telemetry_free(t);
         unlink(path);
     }
 }
@@ -753,38 +755,38 @@ TEST(disk_full)
 {
     const char *path = in_dir("full");
     struct fake_disk d = { .writes_left = -1, .fail_write = ENOSPC };
-    struct ring_io io = fake_io(&d);
-    struct ring_opts o = { .path = path, .bytes = SMALL };
-    struct tele *t = table_of(1, NULL);
-    struct ring *r = NULL;
+    struct history_io io = fake_io(&d);
+    struct history_opts o = { .path = path, .bytes = SMALL };
+    struct telemetry *t = table_of(1, NULL);
+    struct history *r = NULL;
     struct err err = { 0 };
     struct answer a;
 
-    CHECK(ring_open_io(&o, &io, &r, &err) == RC_LIMIT && !r);
+    CHECK(history_open_io(&o, &io, &r, &err) == RC_LIMIT && !r);
     CHECK(strstr(err.msg, "No space left") && err.hint[0]);
     CHECK(!file_exists(path) && !file_exists(in_dir("full.ring-new")));
     path = in_dir("full");
     d.fail_write = 0;
     err = (struct err){ 0 };
-    CHECK(ring_open_io(&o, &io, &r, &err) == RC_OK);
+    CHECK(history_open_io(&o, &io, &r, &err) == RC_OK);
     append(r, t, T0, &(double){ 1 }, 1);
     d.fail_write = ENOSPC;
-    CHECK(ring_append(r, t, T0 + S, &(double){ 2 }, 1, &err) == RC_LIMIT);
+    CHECK(history_append(r, t, T0 + S, &(double){ 2 }, 1, &err) == RC_LIMIT);
     d.fail_write = 0;
     d.fail_sync = EIO;
-    CHECK(ring_append(r, t, T0 + 2 * S, &(double){ 3 }, 1, NULL) == RC_FAIL);
+    CHECK(history_append(r, t, T0 + 2 * S, &(double){ 3 }, 1, NULL) == RC_FAIL);
     d.fail_sync = 0;
     append(r, t, T0 + 3 * S, &(double){ 4 }, 1);
     a = ask(r, "app_value", 0, T0, T0 + 10 * S, 0);
     CHECK(a.count == 2 && a.points[0].last == 1 && a.points[1].last == 4);
     free(a.points);
-    ring_close(r);
+    history_close(r);
     r = open_ring(path, SMALL);
     a = ask(r, "app_value", 0, T0, T0 + 10 * S, 0);
     CHECK(a.count == 2 && a.points[1].last == 4);
     free(a.points);
-    ring_close(r);
-    tele_free(t);
+    history_close(r);
+    telemetry_free(t);
     unlink(path);
 }
 
@@ -801,7 +803,7 @@ static void flip(const char *path, off_t at, unsigned bits)
 }
 
 /* What comes back is true, and little is missing. */
-static size_t check_true(struct ring *r, size_t rows)
+static size_t check_true(struct history *r, size_t rows)
 {
     struct answer a = ask(r, "app_value", 5, T0, T0 + (int64_t)rows * S, 0);
     size_t count = a.count;
@@ -817,16 +819,16 @@ TEST(flipped_bits_anywhere)
 {
     enum { MANY = 600, LOST_MAX = 250 };
     const char *path = in_dir("flip");
-    struct tele *t = table_of(WIDE, NULL);
-    struct ring *r = open_ring(path, SMALL);
-    struct ring_map map;
+    struct telemetry *t = table_of(WIDE, NULL);
+    struct history *r = open_ring(path, SMALL);
+    struct history_map map;
     size_t least = MANY;
 
     for (size_t row = 0; row < MANY; row++)
         append_wide(r, t, row);
     CHECK(check_true(r, MANY) == MANY);
     map = r->file.map;
-    ring_close(r);
+    history_close(r);
     for (int i = 0; i < 250; i++) {
         uint64_t used = map.seconds.at + (2u << 20), at = rnd() % used;
         unsigned bits = 1u << rnd() % 8;
@@ -837,7 +839,7 @@ TEST(flipped_bits_anywhere)
         got = check_true(r, MANY);
         least = got < least ? got : least;
         CHECK(got + LOST_MAX >= MANY);
-        ring_close(r);
+        history_close(r);
         flip(path, (off_t)at, bits);
     }
     for (int i = 0; i < 30; i++) /* a damaged block is found by the query, and counted */
@@ -848,11 +850,11 @@ TEST(flipped_bits_anywhere)
 
         free(a.points);
     }
-    struct ring_stats st;
-    ring_stats(r, &st);
+    struct history_stats st;
+    history_stats(r, &st);
     CHECK(st.bad_blocks > 0);
-    ring_close(r);
-    tele_free(t);
+    history_close(r);
+    telemetry_free(t);
     unlink(path);
 }
 
@@ -860,10 +862,10 @@ TEST(truncated)
 {
     enum { MANY = 600 };
     const char *path = in_dir("short");
-    struct tele *t = table_of(WIDE, NULL);
+    struct telemetry *t = table_of(WIDE, NULL);
 
     for (int cut = 0; cut < 12; cut++) {
-        struct ring *r = open_ring(path, SMALL);
+        struct history *r = open_ring(path, SMALL);
         struct stat st;
         off_t at;
 
@@ -872,22 +874,22 @@ TEST(truncated)
         at = cut < 6 ? (off_t)(r->file.map.seconds.at + (uint64_t)cut * 200000)
                      : (off_t)(rnd() % SMALL);
         at = at > 40 ? at : 40;
-        ring_close(r);
+        history_close(r);
         CHECK(!truncate(path, at));
         r = open_ring(path, SMALL);
         (void)check_true(r, MANY);
         for (size_t row = MANY; row < MANY + 100; row++)
             append_wide(r, t, row);
-        ring_close(r);
+        history_close(r);
         r = open_ring(path, SMALL);
         struct answer a = ask(r, "app_value", 5, T0 + MANY * S, T0 + (MANY + 100) * S, 0);
         CHECK(a.count == 100);
         free(a.points);
-        ring_close(r);
+        history_close(r);
         CHECK(!stat(path, &st) && st.st_size == SMALL);
         unlink(path);
     }
-    tele_free(t);
+    telemetry_free(t);
 }
 
 static void put_file(const char *path, const void *p, size_t n)
@@ -903,41 +905,41 @@ TEST(no_ring)
     static const char text[] =
         "STKTELE1 something else that somebody wants to keep, longer than a head";
     const char *path = in_dir("none");
-    struct ring_opts o = { .path = path, .bytes = SMALL };
-    struct ring *r = NULL, *other = NULL;
+    struct history_opts o = { .path = path, .bytes = SMALL };
+    struct history *r = NULL, *other = NULL;
     struct err err = { 0 };
     struct buf back = { 0 };
 
     put_file(path, text, sizeof(text));
-    CHECK(ring_open(&o, &r, &err) == RC_PARSE && !r && strstr(err.msg, "not a history"));
+    CHECK(history_open(&o, &r, &err) == RC_PARSE && !r && strstr(err.msg, "not a history"));
     CHECK(file_read(path, 1000, &back, NULL) == RC_OK && back.len == sizeof(text) &&
           !memcmp(back.data, text, sizeof(text)));
     buf_release(&back);
     put_file(path, "", 0); /* nothing to lose */
-    CHECK(ring_open(&o, &r, &err) == RC_OK);
+    CHECK(history_open(&o, &r, &err) == RC_OK);
     err = (struct err){ 0 };
-    CHECK(ring_open(&o, &other, &err) == RC_FAIL && strstr(err.msg, "in use"));
-    ring_close(r);
+    CHECK(history_open(&o, &other, &err) == RC_FAIL && strstr(err.msg, "in use"));
+    history_close(r);
     flip(path, 20, 255); /* the first head */
     r = open_ring(path, SMALL);
-    ring_close(r);
+    history_close(r);
     flip(path, 20, 255);
-    flip(path, RING_PAGE + 20, 255);
+    flip(path, HISTORY_PAGE + 20, 255);
     err = (struct err){ 0 };
-    CHECK(ring_open(&o, &other, &err) == RC_PARSE && strstr(err.msg, "damaged"));
+    CHECK(history_open(&o, &other, &err) == RC_PARSE && strstr(err.msg, "damaged"));
     unlink(path);
     o.path = dir;
     err = (struct err){ 0 };
-    CHECK(ring_open(&o, &other, &err) != RC_OK);
-    o = (struct ring_opts){ .path = path, .bytes = 1 << 20 };
-    CHECK(ring_open(&o, &other, NULL) == RC_USAGE && !file_exists(path));
+    CHECK(history_open(&o, &other, &err) != RC_OK);
+    o = (struct history_opts){ .path = path, .bytes = 1 << 20 };
+    CHECK(history_open(&o, &other, NULL) == RC_USAGE && !file_exists(path));
 }
 
 TEST(another_version)
 {
     const char *path = in_dir("version");
-    struct ring_opts o = { .path = path, .bytes = SMALL };
-    struct ring *r = open_ring(path, SMALL), *other = NULL;
+    struct history_opts o = { .path = path, .bytes = SMALL };
+    struct history *r = open_ring(path, SMALL), *other = NULL;
     struct err err = { 0 };
     struct {
         char magic[8];
@@ -947,7 +949,7 @@ TEST(another_version)
     } head;
     int fd;
 
-    ring_close(r);
+    history_close(r);
     fd = open(path, O_RDWR);
     CHECK(pread(fd, &head, sizeof(head), 0) == sizeof(head));
     head.version = 7;
@@ -955,7 +957,7 @@ TEST(another_version)
     head.crc = crc32c(0, &head, sizeof(head));
     CHECK(pwrite(fd, &head, sizeof(head), 0) == sizeof(head));
     close(fd);
-    CHECK(ring_open(&o, &other, &err) == RC_PARSE && strstr(err.msg, "version 7"));
+    CHECK(history_open(&o, &other, &err) == RC_PARSE && strstr(err.msg, "version 7"));
     unlink(path);
 }
 
@@ -964,39 +966,39 @@ TEST(another_size)
     enum { MANY = 5000 };
     static const uint64_t sizes[] = { 12 << 20, 32 << 20, 8 << 20 };
     const char *path = in_dir("size");
-    struct tele *t = table_of(WIDE, NULL);
-    struct ring *r = open_ring(path, 10 << 20);
-    struct tele_event e = { .time_ns = T0, .kind = TELE_EVENT_XID, .gpu = 3, .code = 79 };
-    struct ring_stats st;
+    struct telemetry *t = table_of(WIDE, NULL);
+    struct history *r = open_ring(path, 10 << 20);
+    struct telemetry_event e = { .time_ns = T0, .kind = TELEMETRY_EVENT_XID, .gpu = 3, .code = 79 };
+    struct history_stats st;
 
-    CHECK(ring_append_event(r, &e, NULL) == RC_OK);
+    CHECK(history_append_event(r, &e, NULL) == RC_OK);
     for (size_t row = 0; row < MANY; row++)
         append_wide(r, t, row);
-    ring_close(r);
+    history_close(r);
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
         struct answer a;
 
         r = open_ring(path, sizes[i]);
-        ring_stats(r, &st);
+        history_stats(r, &st);
         CHECK(st.bytes == sizes[i] && !st.bad_blocks && r->event_seq == 1);
         CHECK(check_true(r, MANY) > 1000);
-        a = ask(r, "app_value", 5, T0, T0 + MANY * S, RING_MINUTE);
+        a = ask(r, "app_value", 5, T0, T0 + MANY * S, HISTORY_MINUTE);
         CHECK(a.count == (MANY + 59) / 60 && a.points[0].count == 60);
         free(a.points);
         append_wide(r, t, MANY + i);
-        ring_close(r);
+        history_close(r);
     }
     CHECK(!file_exists(in_dir("size.ring-new")));
     unlink(in_dir("size"));
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* ---- events */
-static bool count_event(void *arg, const struct tele_event *e)
+static bool count_event(void *arg, const struct telemetry_event *e)
 {
     int64_t *last = arg;
 
-    CHECK(e->time_ns >= last[0] && e->kind == TELE_EVENT_XID && e->code == 79 && e->gpu == 2);
+    CHECK(e->time_ns >= last[0] && e->kind == TELEMETRY_EVENT_XID && e->code == 79 && e->gpu == 2);
     CHECK(str_eq(e->text, "fallen off the bus"));
     last[0] = e->time_ns;
     last[1]++;
@@ -1006,29 +1008,29 @@ static bool count_event(void *arg, const struct tele_event *e)
 TEST(events)
 {
     const char *path = in_dir("events");
-    struct ring *r = open_ring(path, SMALL);
-    struct tele_event e = {
-        .kind = TELE_EVENT_XID, .gpu = 2, .code = 79, .text = "fallen off the bus"
+    struct history *r = open_ring(path, SMALL);
+    struct telemetry_event e = {
+        .kind = TELEMETRY_EVENT_XID, .gpu = 2, .code = 79, .text = "fallen off the bus"
     };
-    uint64_t room = r->file.map.events.size / RING_EVENT_SLOT;
+    uint64_t room = r->file.map.events.size / HISTORY_EVENT_SLOT;
     int64_t seen[2];
 
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 50; i++) {
             e.time_ns = T0 + (int64_t)((i * 37) % 50 + round * 50) * S;
-            CHECK(ring_append_event(r, &e, NULL) == RC_OK);
+            CHECK(history_append_event(r, &e, NULL) == RC_OK);
         }
-        ring_close(r);
+        history_close(r);
         r = open_ring(path, SMALL);
     }
     CHECK(room == 64);
     seen[0] = seen[1] = 0;
-    CHECK(ring_events(r, 0, INT64_MAX, count_event, seen, NULL) == RC_OK &&
+    CHECK(history_events(r, 0, INT64_MAX, count_event, seen, NULL) == RC_OK &&
           seen[1] == (int64_t)room);
     seen[0] = seen[1] = 0;
-    CHECK(ring_events(r, T0 + 60 * S, T0 + 70 * S, count_event, seen, NULL) == RC_OK &&
+    CHECK(history_events(r, T0 + 60 * S, T0 + 70 * S, count_event, seen, NULL) == RC_OK &&
           seen[1] == 10);
-    ring_close(r);
+    history_close(r);
     unlink(path);
 }
 
@@ -1039,39 +1041,39 @@ TEST(the_default_is_the_specs)
     struct spec *s = NULL;
 
     CHECK(spec_parse(text, strlen(text), "x.yaml", &s, NULL, &err) == RC_OK);
-    CHECK((uint64_t)s->agent.history_bytes == RING_BYTES_DEFAULT);
+    CHECK((uint64_t)s->agent.history_bytes == HISTORY_BYTES_DEFAULT);
     spec_free(s);
 }
 
 TEST(limits)
 {
     const char *path = in_dir("limits");
-    struct ring *r = open_ring(path, SMALL);
-    struct tele *t = table_of(1, NULL);
+    struct history *r = open_ring(path, SMALL);
+    struct telemetry *t = table_of(1, NULL);
     struct answer a = { 0 };
-    struct ring_query q = { .metric = "app_value", .from_ns = T0, .to_ns = T0 - 1 };
+    struct history_query q = { .metric = "app_value", .from_ns = T0, .to_ns = T0 - 1 };
     struct err err = { 0 };
 
-    CHECK(ring_read(r, &q, take, &a, &err) == RC_USAGE);
-    CHECK(ring_append(r, t, INT64_MAX, &(double){ 1 }, 1, NULL) == RC_USAGE);
-    for (int i = 0; i < RING_POINTS_MAX + 10; i++)
+    CHECK(history_read(r, &q, take, &a, &err) == RC_USAGE);
+    CHECK(history_append(r, t, INT64_MAX, &(double){ 1 }, 1, NULL) == RC_USAGE);
+    for (int i = 0; i < HISTORY_POINTS_MAX + 10; i++)
         append(r, t, T0 + i * S / 10, &(double){ 1 }, 1);
     q.to_ns = INT64_MAX / 4;
     err = (struct err){ 0 };
-    CHECK(ring_read(r, &q, take, &a, &err) == RC_LIMIT && err.hint[0]);
+    CHECK(history_read(r, &q, take, &a, &err) == RC_LIMIT && err.hint[0]);
     a = ask(r, "app_value", 0, T0, INT64_MAX / 4, S);
-    CHECK(a.count == (RING_POINTS_MAX + 10) / 10 && a.points[0].count == 10);
+    CHECK(a.count == (HISTORY_POINTS_MAX + 10) / 10 && a.points[0].count == 10);
     free(a.points);
     a = ask(r, "app_other", 0, T0, INT64_MAX / 4, S);
     CHECK(!a.series);
-    ring_close(r);
-    tele_free(t);
+    history_close(r);
+    telemetry_free(t);
     unlink(path);
 }
 
 /* ---- queries while rows come in: what is read is true and whole up to a moment */
 struct reading {
-    struct ring *r;
+    struct history *r;
     _Atomic bool stop;
     _Atomic bool wrong; /* no cmocka here: it is for one thread */
     size_t rounds;
@@ -1083,7 +1085,7 @@ struct seen_rows {
     bool wrong;
 };
 
-static bool take_quietly(void *arg, const struct tele_series *s, const struct ring_point *p,
+static bool take_quietly(void *arg, const struct telemetry_series *s, const struct history_point *p,
                          size_t n)
 {
     struct seen_rows *seen = arg;
@@ -1103,20 +1105,20 @@ static bool take_quietly(void *arg, const struct tele_series *s, const struct ri
 static void *read_for_ever(void *arg)
 {
     struct reading *d = arg;
-    struct tele_label label = { "gpu", "9" };
-    struct ring_query q = {
+    struct telemetry_label label = { "gpu", "9" };
+    struct history_query q = {
         .metric = "app_value", .labels = &label, .label_count = 1, .to_ns = INT64_MAX / 4
     };
 
     while (!d->stop) {
         struct seen_rows seen = { 0 };
-        struct ring_stats st;
+        struct history_stats st;
 
-        if (ring_read(d->r, &q, take_quietly, &seen, NULL) || seen.wrong)
+        if (history_read(d->r, &q, take_quietly, &seen, NULL) || seen.wrong)
             d->wrong = true;
-        ring_stats(d->r, &st);
-        q.step_ns = d->rounds++ % 3 * RING_MINUTE / 2;
-        q.step_ns = q.step_ns == RING_MINUTE / 2 ? 0 : q.step_ns;
+        history_stats(d->r, &st);
+        q.step_ns = d->rounds++ % 3 * HISTORY_MINUTE / 2;
+        q.step_ns = q.step_ns == HISTORY_MINUTE / 2 ? 0 : q.step_ns;
     }
     return NULL;
 }
@@ -1124,20 +1126,20 @@ static void *read_for_ever(void *arg)
 TEST(queries_beside_appends)
 {
     const char *path = in_dir("threads");
-    struct tele *t = table_of(WIDE, NULL);
+    struct telemetry *t = table_of(WIDE, NULL);
     struct reading d = { .r = open_ring(path, SMALL) };
     pthread_t thread;
-    struct ring_stats st;
+    struct history_stats st;
 
     assert_int_equal(pthread_create(&thread, NULL, read_for_ever, &d), 0);
     for (size_t row = 0; row < 6000; row++)
         append_wide(d.r, t, row);
     d.stop = true;
     pthread_join(thread, NULL);
-    ring_stats(d.r, &st);
+    history_stats(d.r, &st);
     CHECK(!d.wrong && !st.bad_blocks);
-    ring_close(d.r);
-    tele_free(t);
+    history_close(d.r);
+    telemetry_free(t);
     unlink(path);
 }
 

@@ -28,43 +28,43 @@ static const char *in_dir(const char *name)
     return path[turn % 4];
 }
 
-static enum rc open_ring(const char *path, bool move, struct ring **out, struct err *err)
+static enum rc open_ring(const char *path, bool move, struct history **out, struct err *err)
 {
-    struct ring_opts o = { .path = path, .bytes = BYTES, .no_sync = true, .move_damaged = move };
+    struct history_opts o = { .path = path, .bytes = BYTES, .no_sync = true, .move_damaged = move };
 
-    return ring_open(&o, out, err);
+    return history_open(&o, out, err);
 }
 
 /* 45 s of 40 series, closed again. */
 static void make_history(const char *path)
 {
-    struct tele *t = tele_new(0);
-    unsigned source = tele_source(t, "test");
-    struct tele_event e = { .kind = TELE_EVENT_XID, .gpu = 1, .code = 79 };
+    struct telemetry *t = telemetry_new(0);
+    unsigned source = telemetry_source(t, "test");
+    struct telemetry_event e = { .kind = TELEMETRY_EVENT_XID, .gpu = 1, .code = 79 };
     double v[SERIES];
     char gpu[8];
-    struct ring *r = NULL;
+    struct history *r = NULL;
 
     unlink(path);
     CHECK(open_ring(path, false, &r, NULL) == RC_OK);
     for (int i = 0; i < SERIES; i++) {
-        struct tele_label l = { "gpu", gpu };
+        struct telemetry_label l = { "gpu", gpu };
 
         snprintf(gpu, sizeof(gpu), "%d", i);
-        CHECK(tele_series(t, source, tele_metric("gpu.temp"), &l, 1) == (uint32_t)i);
+        CHECK(telemetry_series(t, source, telemetry_metric("gpu.temp"), &l, 1) == (uint32_t)i);
     }
     for (int s = 0; s < SECONDS; s++) {
         for (int i = 0; i < SERIES; i++)
             v[i] = 40 + (s * 7 + i * 3) % 31;
-        CHECK(ring_append(r, t, T0 + s * S, v, SERIES, NULL) == RC_OK);
+        CHECK(history_append(r, t, T0 + s * S, v, SERIES, NULL) == RC_OK);
     }
     e.time_ns = T0;
-    CHECK(ring_append_event(r, &e, NULL) == RC_OK);
-    ring_close(r);
-    tele_free(t);
+    CHECK(history_append_event(r, &e, NULL) == RC_OK);
+    history_close(r);
+    telemetry_free(t);
 }
 
-static bool count_points(void *arg, const struct tele_series *s, const struct ring_point *p,
+static bool count_points(void *arg, const struct telemetry_series *s, const struct history_point *p,
                          size_t n)
 {
     (void)s;
@@ -74,16 +74,16 @@ static bool count_points(void *arg, const struct tele_series *s, const struct ri
 }
 
 /* Points that can be read, and what is counted as damaged. */
-static size_t read_back(const char *path, struct ring_stats *out)
+static size_t read_back(const char *path, struct history_stats *out)
 {
-    struct ring_query q = { .metric = "gpu.temp", .from_ns = T0, .to_ns = T0 + 100 * S };
-    struct ring *r = NULL;
+    struct history_query q = { .metric = "gpu.temp", .from_ns = T0, .to_ns = T0 + 100 * S };
+    struct history *r = NULL;
     size_t n = 0;
 
     CHECK(open_ring(path, false, &r, NULL) == RC_OK);
-    CHECK(ring_read(r, &q, count_points, &n, NULL) == RC_OK);
-    ring_stats(r, out);
-    ring_close(r);
+    CHECK(history_read(r, &q, count_points, &n, NULL) == RC_OK);
+    history_stats(r, out);
+    history_close(r);
     return n;
 }
 
@@ -109,17 +109,17 @@ static void flip_at(const char *path, off_t at)
 /* Wherever bits flip in what is not in a block yet: nothing is lost that is not counted. */
 TEST(what_is_lost_is_counted)
 {
-    struct ring_map m;
-    struct ring_stats st;
+    struct history_map m;
+    struct history_stats st;
     unsigned seed = 7;
 
-    ring_map(BYTES, 25, &m);
+    history_map(BYTES, 25, &m);
     make_history(in_dir("a"));
     assert_int_equal(read_back(in_dir("a"), &st), SECONDS * SERIES);
     CHECK(st.bad_blocks == 0);
     for (int round = 0; round < 60; round++) {
-        const struct ring_area *areas[] = { &m.log[0], &m.dict[0], &m.events };
-        const struct ring_area *a = areas[round % 3];
+        const struct history_area *areas[] = { &m.log[0], &m.dict[0], &m.events };
+        const struct history_area *a = areas[round % 3];
         off_t span = round % 3 == 1 ? 2000 : round % 3 == 0 ? 12000 : 200;
         size_t got;
 
@@ -142,11 +142,11 @@ TEST(what_is_lost_is_counted)
 
 TEST(two_hundred_flips_are_not_nothing)
 {
-    struct ring_map m;
-    struct ring_stats st;
+    struct history_map m;
+    struct history_stats st;
     unsigned seed = 3;
 
-    ring_map(BYTES, 25, &m);
+    history_map(BYTES, 25, &m);
     make_history(in_dir("b"));
     for (int i = 0; i < 200; i++)
         flip_at(in_dir("b"), (off_t)m.log[0].at + rand_r(&seed) % 9000);
@@ -156,7 +156,7 @@ TEST(two_hundred_flips_are_not_nothing)
 
 TEST(a_cut_file_says_so)
 {
-    struct ring_stats st;
+    struct history_stats st;
 
     make_history(in_dir("c"));
     CHECK(truncate(in_dir("c"), BYTES / 2) == 0);
@@ -178,44 +178,44 @@ static bool is_there(const char *path)
 TEST(another_size_says_so_too)
 {
     enum { CUT = 1 << 20, WIDER = 2 * BYTES };
-    struct ring_opts o = { .path = in_dir("wider"), .bytes = WIDER, .no_sync = true };
-    struct ring_stats same, st;
-    struct ring_map m;
-    struct ring *r = NULL;
+    struct history_opts o = { .path = in_dir("wider"), .bytes = WIDER, .no_sync = true };
+    struct history_stats same, st;
+    struct history_map m;
+    struct history *r = NULL;
 
     make_history(o.path);
     CHECK(open_ring(o.path, false, &r, NULL) == RC_OK);
     m = r->file.map;
-    ring_close(r);
+    history_close(r);
     for (int i = 0; i < 40; i++)
         flip_at(o.path, (off_t)(m.log[0].at + 64 + (uint64_t)i * 97));
     CHECK(truncate(o.path, BYTES - CUT) == 0);
     (void)read_back(o.path, &same);
     CHECK(same.bad_blocks > 0 && same.cut_bytes == CUT && same.cut_of == BYTES);
     CHECK(truncate(o.path, BYTES - CUT) == 0);
-    CHECK(ring_open(&o, &r, NULL) == RC_OK);
-    ring_stats(r, &st);
-    ring_close(r);
+    CHECK(history_open(&o, &r, NULL) == RC_OK);
+    history_stats(r, &st);
+    history_close(r);
     CHECK(st.bytes == WIDER && st.bad_blocks > 0);
     CHECK(st.cut_bytes == CUT && st.cut_of == BYTES);
-    CHECK(ring_open(&o, &r, NULL) == RC_OK);
-    ring_stats(r, &st);
-    ring_close(r);
+    CHECK(history_open(&o, &r, NULL) == RC_OK);
+    history_stats(r, &st);
+    history_close(r);
     CHECK(!st.cut_bytes && !st.bad_blocks); /* once */
     unlink(o.path);
 }
 
 TEST(a_damaged_head_goes_aside)
 {
-    static const char zeros[2 * RING_PAGE];
+    static const char zeros[2 * HISTORY_PAGE];
     struct err err = { 0 };
-    struct ring *r = NULL;
+    struct history *r = NULL;
 
     for (int i = 0; i < 3; i++) { /* a flipped head, an overwritten one, a few bytes alone */
         make_history(in_dir("d"));
         if (i == 0) {
             flip_at(in_dir("d"), 20);
-            flip_at(in_dir("d"), RING_PAGE + 20);
+            flip_at(in_dir("d"), HISTORY_PAGE + 20);
         } else if (i == 1) {
             write_at(in_dir("d"), 0, zeros, sizeof(zeros));
         } else {
@@ -223,18 +223,18 @@ TEST(a_damaged_head_goes_aside)
         }
         CHECK(open_ring(in_dir("d"), false, &r, &err) == RC_PARSE); /* who asks for it to stay */
         CHECK(open_ring(in_dir("d"), true, &r, &err) == RC_OK);
-        assert_non_null(ring_moved(r));
-        assert_string_equal(ring_moved(r), in_dir(i == 0   ? "d.damaged"
-                                                  : i == 1 ? "d.damaged.1"
-                                                           : "d.damaged.2"));
-        CHECK(is_there(ring_moved(r)) && is_there(in_dir("d")));
-        ring_close(r);
+        assert_non_null(history_moved(r));
+        assert_string_equal(history_moved(r), in_dir(i == 0   ? "d.damaged"
+                                                     : i == 1 ? "d.damaged.1"
+                                                              : "d.damaged.2"));
+        CHECK(is_there(history_moved(r)) && is_there(in_dir("d")));
+        history_close(r);
     }
     for (int i = 0; i < 4; i++) { /* no more than four of them */
         make_history(in_dir("d"));
         write_at(in_dir("d"), 0, zeros, sizeof(zeros));
         CHECK(open_ring(in_dir("d"), true, &r, &err) == RC_OK);
-        ring_close(r);
+        history_close(r);
     }
     CHECK(is_there(in_dir("d.damaged.3")) && !is_there(in_dir("d.damaged.4")));
 }
@@ -244,11 +244,11 @@ TEST(a_damaged_head_where_there_is_no_room)
 {
     struct rlimit all, few = { .rlim_cur = 1 << 20 };
     struct err err = { 0 };
-    struct ring *r = NULL;
+    struct history *r = NULL;
 
     make_history(in_dir("n"));
     flip_at(in_dir("n"), 20);
-    flip_at(in_dir("n"), RING_PAGE + 20);
+    flip_at(in_dir("n"), HISTORY_PAGE + 20);
     CHECK(getrlimit(RLIMIT_FSIZE, &all) == 0);
     few.rlim_max = all.rlim_max;
     (void)signal(SIGXFSZ, SIG_IGN);
@@ -258,7 +258,7 @@ TEST(a_damaged_head_where_there_is_no_room)
     CHECK(strstr(err.msg, "could not ") && strstr(err.msg, "n.damaged' now"));
     CHECK(is_there(in_dir("n.damaged")) && !is_there(in_dir("n")));
     CHECK(open_ring(in_dir("n"), true, &r, &err) == RC_OK); /* as soon as there is */
-    ring_close(r);
+    history_close(r);
 }
 
 /* What a power cut leaves of a new file, and what is written behind the end of one that was cut
@@ -267,11 +267,11 @@ TEST(zeros_go_aside)
 {
     static const char *const moved[] = { "z.damaged", "z.damaged.1", "z.damaged.2" };
     struct err err = { 0 };
-    struct ring *r = NULL;
-    struct ring_map m;
-    uint32_t record = RING_RECORD_MAGIC;
+    struct history *r = NULL;
+    struct history_map m;
+    uint32_t record = HISTORY_RECORD_MAGIC;
 
-    ring_map(BYTES, 25, &m);
+    history_map(BYTES, 25, &m);
     for (int i = 0; i < 3; i++) {
         int fd = open(in_dir("z"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
         static const char zeros[1 << 20];
@@ -286,25 +286,25 @@ TEST(zeros_go_aside)
         close(fd);
         CHECK(open_ring(in_dir("z"), false, &r, &err) == RC_PARSE);
         CHECK(open_ring(in_dir("z"), true, &r, &err) == RC_OK);
-        assert_string_equal(ring_moved(r), in_dir(moved[i]));
-        ring_close(r);
+        assert_string_equal(history_moved(r), in_dir(moved[i]));
+        history_close(r);
     }
 }
 
-static void check_here(const struct ring *r, const char *words)
+static void check_here(const struct history *r, const char *words)
 {
     struct err err = { 0 };
 
-    CHECK(ring_here(r, &err) == RC_FAIL && strstr(err.msg, words));
+    CHECK(history_here(r, &err) == RC_FAIL && strstr(err.msg, words));
 }
 
 TEST(a_file_that_goes_under_us_is_noticed)
 {
-    struct ring *r = NULL;
+    struct history *r = NULL;
 
     make_history(in_dir("f"));
     CHECK(open_ring(in_dir("f"), true, &r, NULL) == RC_OK);
-    CHECK(ring_here(r, NULL) == RC_OK);
+    CHECK(history_here(r, NULL) == RC_OK);
     CHECK(truncate(in_dir("f"), BYTES / 2) == 0);
     check_here(r, "was cut to 4194304 of 8388608 bytes");
     CHECK(truncate(in_dir("f"), 0) == 0 && truncate(in_dir("f"), BYTES) == 0);
@@ -313,14 +313,14 @@ TEST(a_file_that_goes_under_us_is_noticed)
     check_here(r, "was removed");
     CHECK(close(open(in_dir("f"), O_WRONLY | O_CREAT, 0600)) == 0);
     check_here(r, "another file is in the place");
-    ring_close(r);
+    history_close(r);
 }
 
 TEST(what_is_no_history_stays)
 {
     char text[] = "dear diary, this is no history of any machine\n";
     struct err err = { 0 };
-    struct ring *r = NULL;
+    struct history *r = NULL;
     int fd = open(in_dir("e"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
     CHECK(fd >= 0 && write(fd, text, sizeof(text)) == (ssize_t)sizeof(text));

@@ -28,36 +28,36 @@ static double value_of(uint64_t row, size_t s)
     return (double)((row * 2654435761u + s * 97) % 100003) / 8;
 }
 
-static struct tele *make_table(void)
+static struct telemetry *make_table(void)
 {
-    struct tele *t = tele_new(0);
-    const struct tele_metric *m = tele_foreign(t, "app_value", "", TELE_GAUGE);
-    unsigned source = tele_source(t, "test");
+    struct telemetry *t = telemetry_new(0);
+    const struct telemetry_metric *m = telemetry_foreign(t, "app_value", "", TELEMETRY_GAUGE);
+    unsigned source = telemetry_source(t, "test");
 
     for (size_t i = 0; i < SERIES; i++) {
         char text[16];
-        struct tele_label label = { "n", text };
+        struct telemetry_label label = { "n", text };
 
         snprintf(text, sizeof(text), "%zu", i);
-        (void)tele_series(t, source, m, &label, 1);
+        (void)telemetry_series(t, source, m, &label, 1);
     }
     return t;
 }
 
 static void NORETURN append_for_ever(uint64_t row, int fd)
 {
-    struct ring_opts o = { .path = path, .bytes = RING_BYTES_MIN };
-    struct tele *t = make_table();
+    struct history_opts o = { .path = path, .bytes = HISTORY_BYTES_MIN };
+    struct telemetry *t = make_table();
     double v[SERIES];
-    struct ring *r;
+    struct history *r;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (ring_open(&o, &r, NULL))
+    if (history_open(&o, &r, NULL))
         _exit(2);
     for (;; row++) {
         for (size_t s = 0; s < SERIES; s++)
             v[s] = value_of(row, s);
-        if (ring_append(r, t, T0 + (int64_t)row * S, v, SERIES, NULL))
+        if (history_append(r, t, T0 + (int64_t)row * S, v, SERIES, NULL))
             _exit(3);
         if (write(fd, &row, sizeof(row)) != sizeof(row))
             _exit(4);
@@ -97,7 +97,8 @@ struct count {
 };
 
 /* Rows come once each, in order, true; minutes where seconds have gone. */
-static bool take(void *arg, const struct tele_series *s, const struct ring_point *p, size_t n)
+static bool take(void *arg, const struct telemetry_series *s, const struct history_point *p,
+                 size_t n)
 {
     size_t number = strtoul(s->labels[0].value, NULL, 10);
     struct count *c = arg;
@@ -119,22 +120,22 @@ static bool take(void *arg, const struct tele_series *s, const struct ring_point
 /* Returns the first row that is not there. */
 static uint64_t check_file(uint64_t said)
 {
-    struct ring_opts o = { .path = path, .bytes = RING_BYTES_MIN };
-    struct ring_query q = { .metric = "app_value", .to_ns = INT64_MAX / 4 };
+    struct history_opts o = { .path = path, .bytes = HISTORY_BYTES_MIN };
+    struct history_query q = { .metric = "app_value", .to_ns = INT64_MAX / 4 };
     struct count c = { 0 };
-    struct ring_stats st;
-    struct ring *r = NULL;
+    struct history_stats st;
+    struct history *r = NULL;
     struct err err = { 0 };
 
-    if (ring_open(&o, &r, &err))
+    if (history_open(&o, &r, &err))
         fail_msg("%s", err.msg);
-    CHECK(ring_read(r, &q, take, &c, &err) == RC_OK && c.series == SERIES);
+    CHECK(history_read(r, &q, take, &c, &err) == RC_OK && c.series == SERIES);
     CHECK(c.next == said || c.next == said + 1); /* one more may have been written, not said */
-    ring_stats(r, &st);
+    history_stats(r, &st);
     CHECK(st.newest_ns == T0 + (int64_t)(c.next - 1) * S);
     if (!st.oldest_minute_ns)
         CHECK(c.rows == c.next);
-    ring_close(r);
+    history_close(r);
     return c.next;
 }
 

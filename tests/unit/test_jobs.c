@@ -62,7 +62,7 @@ static void doc_has(struct host *h, const char *text)
 {
     struct buf b = { 0 };
 
-    CHECK(tele_doc_copy(h->t, "jobs", &b) == (text != NULL));
+    CHECK(telemetry_doc_copy(h->t, "jobs", &b) == (text != NULL));
     if (text && !strstr(buf_str(&b), text))
         fail_msg("no '%s' in %s", text, buf_str(&b));
     buf_release(&b);

@@ -11,7 +11,7 @@ enum { EVENTS = 512 };
 struct log {
     struct host h;
     struct kmsg *k;
-    struct tele_event *events;
+    struct telemetry_event *events;
     size_t count;
 };
 
@@ -26,7 +26,7 @@ static void log_read(struct log *l, const char *text)
     l->k = kmsg_open(l->h.root, path);
     l->events = calloc(EVENTS, sizeof(*l->events));
     kmsg_poll(l->k, l->h.t);
-    l->count = tele_events(l->h.t, INT64_MIN, l->events, EVENTS);
+    l->count = telemetry_events(l->h.t, INT64_MIN, l->events, EVENTS);
 }
 
 static void log_close(struct log *l)
@@ -150,46 +150,50 @@ TEST(lines_become_events)
         const char *line;
         int kind; /* -1: none */
     } rows[] = {
-        { "NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus.", TELE_EVENT_XID },
-        { "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46", TELE_EVENT_SXID },
-        { "NVRM: GPU 0000:0a:00.0: GPU has fallen off the bus.", TELE_EVENT_GPU },
+        { "NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus.", TELEMETRY_EVENT_XID },
+        { "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46",
+          TELEMETRY_EVENT_SXID },
+        { "NVRM: GPU 0000:0a:00.0: GPU has fallen off the bus.", TELEMETRY_EVENT_GPU },
         { "NVRM: The NVIDIA GPU 0000:9b:00.0\\x0aNVRM: (PCI ID: 10de:2330) installed in this "
           "system has\\x0aNVRM: fallen off the bus and is not responding to commands.",
-          TELE_EVENT_GPU },
-        { "NVRM: API mismatch: the client has the version 550.1", TELE_EVENT_GPU },
+          TELEMETRY_EVENT_GPU },
+        { "NVRM: API mismatch: the client has the version 550.1", TELEMETRY_EVENT_GPU },
         { "Out of memory: Killed process 1234 (python) total-vm:1kB, anon-rss:1kB",
-          TELE_EVENT_KERNEL },
+          TELEMETRY_EVENT_KERNEL },
         { "Memory cgroup out of memory: Killed process 77 (python3) total-vm:1kB",
-          TELE_EVENT_KERNEL },
-        { "mlx5_core 0000:1a:00.0 eth2: Link down", TELE_EVENT_LINK },
-        { "mlx5_core 0000:1a:00.0 eth2: Link up", TELE_EVENT_LINK },
-        { "igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Down", TELE_EVENT_LINK },
-        { "ixgbe 0000:01:00.0 eth0: NIC Link is Up 10 Gbps, Flow Control: RX/TX", TELE_EVENT_LINK },
-        { "mlx5_core 0000:1a:00.0: Port module event: module 0, Cable unplugged", TELE_EVENT_LINK },
-        { "mlx4_core 0000:05:00.0: mlx4_0: Port: 1 Link DOWN", TELE_EVENT_LINK },
-        { "nvme nvme0: I/O 12 QID 3 timeout, aborting", TELE_EVENT_KERNEL },
-        { "nvme nvme0: Disabling device after reset failure: -19", TELE_EVENT_KERNEL },
-        { "nvme nvme0: controller is down; will reset: CSTS=0xffffffff", TELE_EVENT_KERNEL },
+          TELEMETRY_EVENT_KERNEL },
+        { "mlx5_core 0000:1a:00.0 eth2: Link down", TELEMETRY_EVENT_LINK },
+        { "mlx5_core 0000:1a:00.0 eth2: Link up", TELEMETRY_EVENT_LINK },
+        { "igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Down", TELEMETRY_EVENT_LINK },
+        { "ixgbe 0000:01:00.0 eth0: NIC Link is Up 10 Gbps, Flow Control: RX/TX",
+          TELEMETRY_EVENT_LINK },
+        { "mlx5_core 0000:1a:00.0: Port module event: module 0, Cable unplugged",
+          TELEMETRY_EVENT_LINK },
+        { "mlx4_core 0000:05:00.0: mlx4_0: Port: 1 Link DOWN", TELEMETRY_EVENT_LINK },
+        { "nvme nvme0: I/O 12 QID 3 timeout, aborting", TELEMETRY_EVENT_KERNEL },
+        { "nvme nvme0: Disabling device after reset failure: -19", TELEMETRY_EVENT_KERNEL },
+        { "nvme nvme0: controller is down; will reset: CSTS=0xffffffff", TELEMETRY_EVENT_KERNEL },
         { "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls",
-          TELE_EVENT_KERNEL },
-        { "EXT4-fs (sda1): Remounting filesystem read-only", TELE_EVENT_KERNEL },
-        { "XFS (nvme0n1): Metadata corruption detected at xfs_buf", TELE_EVENT_KERNEL },
-        { "blk_update_request: I/O error, dev sdb, sector 123", TELE_EVENT_KERNEL },
+          TELEMETRY_EVENT_KERNEL },
+        { "EXT4-fs (sda1): Remounting filesystem read-only", TELEMETRY_EVENT_KERNEL },
+        { "XFS (nvme0n1): Metadata corruption detected at xfs_buf", TELEMETRY_EVENT_KERNEL },
+        { "blk_update_request: I/O error, dev sdb, sector 123", TELEMETRY_EVENT_KERNEL },
         { "Buffer I/O error on dev sda1, logical block 1, lost async page write",
-          TELE_EVENT_KERNEL },
-        { "nfs: server filer not responding, still trying", TELE_EVENT_KERNEL },
-        { "nfs: server filer OK", TELE_EVENT_KERNEL },
+          TELEMETRY_EVENT_KERNEL },
+        { "nfs: server filer not responding, still trying", TELEMETRY_EVENT_KERNEL },
+        { "nfs: server filer OK", TELEMETRY_EVENT_KERNEL },
         { "LustreError: 11-0: scratch-OST0001-osc: operation ost_connect failed",
-          TELE_EVENT_KERNEL },
-        { "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0", TELE_EVENT_KERNEL },
+          TELEMETRY_EVENT_KERNEL },
+        { "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0",
+          TELEMETRY_EVENT_KERNEL },
         { "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=x",
-          TELE_EVENT_KERNEL },
-        { "pcieport 0000:00:03.1: pciehp: Slot(3): Link Down", TELE_EVENT_KERNEL },
-        { "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0", TELE_EVENT_KERNEL },
-        { "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:1]", TELE_EVENT_KERNEL },
-        { "INFO: task python:123 blocked for more than 120 seconds.", TELE_EVENT_KERNEL },
+          TELEMETRY_EVENT_KERNEL },
+        { "pcieport 0000:00:03.1: pciehp: Slot(3): Link Down", TELEMETRY_EVENT_KERNEL },
+        { "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0", TELEMETRY_EVENT_KERNEL },
+        { "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:1]", TELEMETRY_EVENT_KERNEL },
+        { "INFO: task python:123 blocked for more than 120 seconds.", TELEMETRY_EVENT_KERNEL },
         { "pt_main_thread[25]: segfault at 7f7 ip 00 sp 00 error 4 in libnccl.so.2[7f]",
-          TELE_EVENT_KERNEL },
+          TELEMETRY_EVENT_KERNEL },
         { "eth0: renamed from veth12", -1 },
         { "usb 1-1: new high-speed USB device number 2", -1 },
         { "device eth0 entered promiscuous mode", -1 },
@@ -215,14 +219,14 @@ TEST(lines_become_events)
 TEST(an_event_says_what_when_and_where)
 {
     struct log l;
-    const struct tele_metric *m;
-    struct tele_label labels[] = { { "gpu", "3" }, { "pci_bus_id", "00000000:9B:00.0" } };
+    const struct telemetry_metric *m;
+    struct telemetry_label labels[] = { { "gpu", "3" }, { "pci_bus_id", "00000000:9B:00.0" } };
     char path[128];
 
     host_open(&l.h, NULL);
-    m = tele_metric("gpu.temp");
+    m = telemetry_metric("gpu.temp");
     assert_non_null(m);
-    tele_series(l.h.t, tele_source(l.h.t, "gpu"), m, labels, 2);
+    telemetry_series(l.h.t, telemetry_source(l.h.t, "gpu"), m, labels, 2);
     host_put(&l.h, "/proc/stat", "cpu 1 1 1 1\nbtime 1700000000\n");
     host_put(&l.h, "/log",
              "3,7,2500000,-;NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x0 "
@@ -231,9 +235,9 @@ TEST(an_event_says_what_when_and_where)
     l.k = kmsg_open(l.h.root, path);
     l.events = calloc(EVENTS, sizeof(*l.events));
     CHECK(kmsg_poll(l.k, l.h.t) == 2);
-    l.count = tele_events(l.h.t, 0, l.events, EVENTS);
+    l.count = telemetry_events(l.h.t, 0, l.events, EVENTS);
     assert_int_equal(l.count, 2);
-    CHECK(l.events[0].kind == TELE_EVENT_XID && l.events[1].kind == TELE_EVENT_RECOVERY);
+    CHECK(l.events[0].kind == TELEMETRY_EVENT_XID && l.events[1].kind == TELEMETRY_EVENT_RECOVERY);
     CHECK(l.events[0].gpu == 3 && l.events[0].code == 154);
     CHECK(l.events[0].time_ns == 1700000002 * SECOND + SECOND / 2);
     CHECK(str_starts(l.events[0].text, "XID 154 at 0000:9b:00: "));
@@ -269,10 +273,10 @@ TEST(a_flood_is_cut_and_counted)
     log_read(&l, buf_str(&b));
     for (int i = 0; i < 4; i++)
         kmsg_poll(l.k, l.h.t);
-    l.count = tele_events(l.h.t, INT64_MIN, l.events, EVENTS);
+    l.count = telemetry_events(l.h.t, INT64_MIN, l.events, EVENTS);
     for (size_t i = 0; i < l.count; i++) {
-        xids += l.events[i].kind == TELE_EVENT_XID;
-        links += l.events[i].kind == TELE_EVENT_LINK;
+        xids += l.events[i].kind == TELEMETRY_EVENT_XID;
+        links += l.events[i].kind == TELEMETRY_EVENT_LINK;
         told += strstr(l.events[i].text,
                        "more lines of the kernel log like 'XID 13 at 0000:0a:00'") != NULL;
     }
@@ -321,7 +325,7 @@ TEST(what_comes_while_we_look_happened_now)
              "4,1,5000000,-;NVRM: Xid (PCI:0000:0a:00): 31, of before\n"
              "4,2,9000000,-;NVRM: Xid (PCI:0000:0a:00): 13, of now\n");
     kmsg_poll(l.k, l.h.t);
-    l.count = tele_events(l.h.t, INT64_MIN, l.events, EVENTS);
+    l.count = telemetry_events(l.h.t, INT64_MIN, l.events, EVENTS);
     assert_int_equal(l.count, 2);
     CHECK(l.events[1].code == 13 && llabs(l.events[1].time_ns - now) < 60 * SECOND);
     log_close(&l);

@@ -80,13 +80,13 @@ static void ours_sample(struct ours *o, int64_t now_ns)
 }
 
 /* In any order of labels. */
-static double theirs(struct tele *t, const struct tele_series *want)
+static double theirs(struct telemetry *t, const struct telemetry_series *want)
 {
-    char name[TELE_NAME_MAX];
+    char name[TELEMETRY_NAME_MAX];
 
     snprintf(name, sizeof(name), "app_%s", want->metric->prom);
-    for (size_t i = 0; i < tele_count(t); i++) {
-        const struct tele_series *s = tele_get(t, (uint32_t)i);
+    for (size_t i = 0; i < telemetry_count(t); i++) {
+        const struct telemetry_series *s = telemetry_get(t, (uint32_t)i);
         size_t same = 0;
 
         if (!str_eq(s->metric->prom, name) || s->label_count != want->label_count)
@@ -96,7 +96,7 @@ static double theirs(struct tele *t, const struct tele_series *want)
                 same += str_eq(s->labels[a].name, want->labels[b].name) &&
                         str_eq(s->labels[a].value, want->labels[b].value);
         if (same == s->label_count)
-            return tele_value(t, (uint32_t)i);
+            return telemetry_value(t, (uint32_t)i);
     }
     return (double)NAN;
 }
@@ -125,13 +125,13 @@ static bool is_fixed(const char *prom)
 }
 
 /* How many series both have; each that both have must agree. */
-static size_t compare(struct ours *o, const double *before, struct tele *their)
+static size_t compare(struct ours *o, const double *before, struct telemetry *their)
 {
     size_t shared = 0;
 
-    for (size_t i = 0; i < tele_count(o->h.t); i++) {
-        const struct tele_series *s = tele_get(o->h.t, (uint32_t)i);
-        double now = tele_value(o->h.t, (uint32_t)i), v;
+    for (size_t i = 0; i < telemetry_count(o->h.t); i++) {
+        const struct telemetry_series *s = telemetry_get(o->h.t, (uint32_t)i);
+        double now = telemetry_value(o->h.t, (uint32_t)i), v;
 
         if (isnan(now) || isnan(before[i]) || !s->metric->prom ||
             !str_starts(s->metric->prom, "node_"))
@@ -143,7 +143,7 @@ static size_t compare(struct ours *o, const double *before, struct tele *their)
         if (is_fixed(s->metric->prom) && v != now)
             fail_msg("%s: %.17g instead of %.17g", s->metric->prom, now, v);
         /* ticks and milliseconds become seconds by another rounding */
-        if (s->metric->kind == TELE_COUNTER &&
+        if (s->metric->kind == TELEMETRY_COUNTER &&
             (v < before[i] - 1e-6 * fabs(v) || v > now + 1e-6 * fabs(v)))
             fail_msg("%s{%s}: %.17g is not between %.17g and %.17g", s->metric->prom,
                      s->label_count ? s->labels[0].value : "", v, before[i], now);
@@ -153,8 +153,8 @@ static size_t compare(struct ours *o, const double *before, struct tele *their)
 
 TEST(beside_node_exporter)
 {
-    static double before[TELE_SERIES_DEFAULT];
-    struct tele *their = tele_new(TELE_SERIES_MAX);
+    static double before[TELEMETRY_SERIES_DEFAULT];
+    struct telemetry *their = telemetry_new(TELEMETRY_SERIES_MAX);
     struct sockaddr_in at;
     struct buf text = { 0 };
     struct ours o;
@@ -170,19 +170,19 @@ TEST(beside_node_exporter)
     if (!up) {
         print_message("# SKIP prometheus-node-exporter is not installed\n");
         buf_release(&text);
-        tele_free(their);
+        telemetry_free(their);
         return;
     }
     host_open(&o.h, "/");
     for (size_t i = 0; collectors[i]; i++)
         o.states[i] = collectors[i]->open(o.h.root, o.h.t);
     ours_sample(&o, SECOND);
-    tele_copy(o.h.t, before, TELE_SERIES_DEFAULT);
+    telemetry_copy(o.h.t, before, TELEMETRY_SERIES_DEFAULT);
     CHECK(exporter_ask(&at, &text));
     ours_sample(&o, 2 * SECOND);
     assert_int_equal(
-        promtext_take(their, tele_source(their, "x"), strstr(text.data, "\r\n\r\n") + 4,
-                      strlen(strstr(text.data, "\r\n\r\n") + 4), SECOND, NULL, 0, NULL),
+        prom_parse_take(their, telemetry_source(their, "x"), strstr(text.data, "\r\n\r\n") + 4,
+                        strlen(strstr(text.data, "\r\n\r\n") + 4), SECOND, NULL, 0, NULL),
         RC_OK);
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
@@ -192,7 +192,7 @@ TEST(beside_node_exporter)
         collectors[i]->close(o.states[i]);
     host_close(&o.h);
     buf_release(&text);
-    tele_free(their);
+    telemetry_free(their);
 }
 
 TEST_MAIN(cmocka_unit_test(beside_node_exporter))

@@ -31,15 +31,15 @@ enum {
 #define STEP  (30 * SECOND)
 #define BEGIN (INT64_C(1794744000) * SECOND)
 
-static const struct tele_metric *memory;
+static const struct telemetry_metric *memory;
 
-static uint32_t process_series(struct tele *t, unsigned source, int pid)
+static uint32_t process_series(struct telemetry *t, unsigned source, int pid)
 {
     char text[16];
-    struct tele_label l[] = { { "gpu", "0" }, { "pid", text } };
+    struct telemetry_label l[] = { { "gpu", "0" }, { "pid", text } };
 
     snprintf(text, sizeof(text), "%d", pid);
-    return tele_series(t, source, memory, l, 2);
+    return telemetry_series(t, source, memory, l, 2);
 }
 
 /* Those that live in second `s` are s * A_SECOND - (LIVES_S - 1) * A_SECOND and on. */
@@ -50,20 +50,20 @@ static int first_of(int s)
     return first < 0 ? 0 : first;
 }
 
-static void second(struct tele *t, unsigned source, uint32_t fixed, int s)
+static void second(struct telemetry *t, unsigned source, uint32_t fixed, int s)
 {
-    tele_begin(t, source, BEGIN + s * STEP);
-    tele_set(t, fixed, 7);
+    telemetry_begin(t, source, BEGIN + s * STEP);
+    telemetry_set(t, fixed, 7);
     for (int pid = first_of(s); pid < (s + 1) * A_SECOND; pid++) {
         uint32_t id = process_series(t, source, pid + 1);
 
-        CHECK(id != TELE_NONE);
-        tele_set(t, id, pid + 1);
+        CHECK(id != TELEMETRY_NONE);
+        telemetry_set(t, id, pid + 1);
     }
-    tele_end(t);
+    telemetry_end(t);
 }
 
-static double pid_of(const struct tele_series *s)
+static double pid_of(const struct telemetry_series *s)
 {
     for (size_t i = 0; i < s->label_count; i++)
         if (str_eq(s->labels[i].name, "pid"))
@@ -72,78 +72,78 @@ static double pid_of(const struct tele_series *s)
 }
 
 /* Every known value is that of the process whose labels it has; how many there are. */
-static size_t check_values(struct tele *t, uint32_t fixed)
+static size_t check_values(struct telemetry *t, uint32_t fixed)
 {
     size_t known = 0;
 
-    for (uint32_t i = 0; i < tele_count(t); i++) {
-        double v = tele_value(t, i);
+    for (uint32_t i = 0; i < telemetry_count(t); i++) {
+        double v = telemetry_value(t, i);
 
         if (isnan(v) || i == fixed)
             continue;
-        assert_true(pid_of(tele_get(t, i)) == v);
+        assert_true(pid_of(telemetry_get(t, i)) == v);
         known++;
     }
-    CHECK(tele_value(t, fixed) == 7);
+    CHECK(telemetry_value(t, fixed) == 7);
     return known;
 }
 
 TEST(a_table)
 {
-    struct tele *t = tele_new(BUDGET);
-    unsigned source = tele_source(t, "gpu");
-    uint32_t fixed = tele_series(t, source, tele_metric("gpu.temp"), NULL, 0);
+    struct telemetry *t = telemetry_new(BUDGET);
+    unsigned source = telemetry_source(t, "gpu");
+    uint32_t fixed = telemetry_series(t, source, telemetry_metric("gpu.temp"), NULL, 0);
 
     for (int s = 0; s < SECONDS; s++) {
         second(t, source, fixed, s);
         if (s % 97 == 0 || s == SECONDS - 1)
             CHECK(check_values(t, fixed) == (size_t)((s + 1) * A_SECOND - first_of(s)));
     }
-    CHECK(tele_count(t) <= 1 + BUDGET / 4);
-    CHECK(tele_refused(t) == 0);
-    CHECK(tele_renewed(t) >= PROCESSES - BUDGET / 4);
-    CHECK(tele_born(t, fixed) == 0);
-    tele_free(t);
+    CHECK(telemetry_count(t) <= 1 + BUDGET / 4);
+    CHECK(telemetry_refused(t) == 0);
+    CHECK(telemetry_renewed(t) >= PROCESSES - BUDGET / 4);
+    CHECK(telemetry_generation(t, fixed) == 0);
+    telemetry_free(t);
 }
 
 TEST(more_at_once_than_have_room)
 {
-    struct tele *t = tele_new(BUDGET);
-    unsigned source = tele_source(t, "gpu");
+    struct telemetry *t = telemetry_new(BUDGET);
+    unsigned source = telemetry_source(t, "gpu");
 
     for (int s = 0; s < 3; s++) {
-        tele_begin(t, source, BEGIN + s * STEP);
+        telemetry_begin(t, source, BEGIN + s * STEP);
         for (int pid = 1; pid <= BUDGET; pid++)
-            tele_set(t, process_series(t, source, pid), pid);
-        tele_end(t);
+            telemetry_set(t, process_series(t, source, pid), pid);
+        telemetry_end(t);
     }
-    CHECK(tele_count(t) == BUDGET / 4 && tele_renewed(t) == 0); /* none of them rests */
-    CHECK(tele_refused(t) == BUDGET - BUDGET / 4);
-    for (uint32_t i = 0; i < tele_count(t); i++)
-        CHECK(pid_of(tele_get(t, i)) == tele_value(t, i));
-    tele_free(t);
+    CHECK(telemetry_count(t) == BUDGET / 4 && telemetry_renewed(t) == 0); /* none of them rests */
+    CHECK(telemetry_refused(t) == BUDGET - BUDGET / 4);
+    for (uint32_t i = 0; i < telemetry_count(t); i++)
+        CHECK(pid_of(telemetry_get(t, i)) == telemetry_value(t, i));
+    telemetry_free(t);
 }
 
 /* `count` series of an application's metric, numbered from `from`; how many found room.  Each has
  * its number as value. */
-static size_t app_batch(struct tele *t, const char *app, int64_t time_ns, int from, int count)
+static size_t app_batch(struct telemetry *t, const char *app, int64_t time_ns, int from, int count)
 {
-    const struct tele_metric *m = tele_foreign(t, "app_x", NULL, TELE_GAUGE);
-    unsigned source = tele_source(t, app);
+    const struct telemetry_metric *m = telemetry_foreign(t, "app_x", NULL, TELEMETRY_GAUGE);
+    unsigned source = telemetry_source(t, app);
     size_t have = 0;
 
-    tele_begin(t, source, time_ns);
+    telemetry_begin(t, source, time_ns);
     for (int i = from; i < from + count; i++) {
         char text[16];
-        struct tele_label l = { "pid", text };
+        struct telemetry_label l = { "pid", text };
         uint32_t id;
 
         snprintf(text, sizeof(text), "%d", i);
-        id = tele_series(t, source, m, &l, 1);
-        tele_set(t, id, i);
-        have += id != TELE_NONE;
+        id = telemetry_series(t, source, m, &l, 1);
+        telemetry_set(t, id, i);
+        have += id != TELEMETRY_NONE;
     }
-    tele_end(t);
+    telemetry_end(t);
     return have;
 }
 
@@ -152,27 +152,27 @@ static size_t app_batch(struct tele *t, const char *app, int64_t time_ns, int fr
 TEST(applications)
 {
     enum { SHARE = BUDGET / 2, OWN = BUDGET / 8 };
-    struct tele *t = tele_new(BUDGET);
-    unsigned gpu = tele_source(t, "gpu");
+    struct telemetry *t = telemetry_new(BUDGET);
+    unsigned gpu = telemetry_source(t, "gpu");
     int64_t now = BEGIN;
     size_t count;
 
-    tele_begin(t, gpu, now);
+    telemetry_begin(t, gpu, now);
     for (int pid = 1; pid <= OWN; pid++)
-        tele_set(t, process_series(t, gpu, pid), pid);
-    tele_end(t);
+        telemetry_set(t, process_series(t, gpu, pid), pid);
+    telemetry_end(t);
     CHECK(app_batch(t, "app:a", now += SECOND, 10000, BUDGET) == SHARE - OWN);
-    count = tele_count(t);
-    for (int i = 0; i < TELE_REST_BATCHES; i++)
+    count = telemetry_count(t);
+    for (int i = 0; i < TELEMETRY_REST_BATCHES; i++)
         CHECK(app_batch(t, "app:a", now += SECOND, 20000, 100) == 0);
     CHECK(app_batch(t, "app:a", now += SECOND, 20000, 100) == 100);
     CHECK(app_batch(t, "app:b", now += SECOND, 30000, BUDGET) == SHARE - OWN - 100);
     CHECK(app_batch(t, "app:b", now += 200 * SECOND, 30000, BUDGET) == SHARE - OWN - 100);
     CHECK(app_batch(t, "app:b", now += 200 * SECOND, 30000, BUDGET) == SHARE - OWN); /* a is gone */
-    CHECK(tele_count(t) == count);
-    for (uint32_t i = 0; i < tele_count(t); i++)
-        CHECK(pid_of(tele_get(t, i)) == tele_value(t, i));
-    tele_free(t);
+    CHECK(telemetry_count(t) == count);
+    for (uint32_t i = 0; i < telemetry_count(t); i++)
+        CHECK(pid_of(telemetry_get(t, i)) == telemetry_value(t, i));
+    telemetry_free(t);
 }
 
 /* ---- history */
@@ -182,7 +182,8 @@ struct found {
     double pid; /* that was asked for; -1: any */
 };
 
-static bool take(void *arg, const struct tele_series *s, const struct ring_point *p, size_t n)
+static bool take(void *arg, const struct telemetry_series *s, const struct history_point *p,
+                 size_t n)
 {
     struct found *f = arg;
     double pid = pid_of(s);
@@ -195,26 +196,26 @@ static bool take(void *arg, const struct tele_series *s, const struct ring_point
     return true;
 }
 
-static struct found look(struct ring *r, int pid, int64_t step)
+static struct found look(struct history *r, int pid, int64_t step)
 {
     char text[16];
-    struct tele_label l = { "pid", text };
-    struct ring_query q = { .metric = "process.gpu.memory",
-                            .labels = &l,
-                            .label_count = 1,
-                            .from_ns = BEGIN,
-                            .to_ns = BEGIN + (SECONDS + 1) * STEP,
-                            .step_ns = step };
+    struct telemetry_label l = { "pid", text };
+    struct history_query q = { .metric = "process.gpu.memory",
+                               .labels = &l,
+                               .label_count = 1,
+                               .from_ns = BEGIN,
+                               .to_ns = BEGIN + (SECONDS + 1) * STEP,
+                               .step_ns = step };
     struct found f = { .pid = pid };
     struct err err = { 0 };
 
     snprintf(text, sizeof(text), "%d", pid);
-    if (ring_read(r, &q, take, &f, &err))
+    if (history_read(r, &q, take, &f, &err))
         fail_msg("%s", err.msg);
     return f;
 }
 
-static void check_history(struct ring *r)
+static void check_history(struct history *r)
 {
     for (int pid = PROCESSES; pid > PROCESSES - 400; pid -= 37) {
         struct found f = look(r, pid, 0);
@@ -229,30 +230,30 @@ static void check_history(struct ring *r)
 TEST(a_history)
 {
     char path[] = "/tmp/stoker-passing-XXXXXX";
-    struct ring_opts o = { .path = path, .bytes = 64 << 20, .no_sync = true };
-    struct tele *t = tele_new(BUDGET);
-    unsigned source = tele_source(t, "gpu");
-    uint32_t fixed = tele_series(t, source, tele_metric("gpu.temp"), NULL, 0);
+    struct history_opts o = { .path = path, .bytes = 64 << 20, .no_sync = true };
+    struct telemetry *t = telemetry_new(BUDGET);
+    unsigned source = telemetry_source(t, "gpu");
+    uint32_t fixed = telemetry_series(t, source, telemetry_metric("gpu.temp"), NULL, 0);
     double values[BUDGET];
-    struct ring *r = NULL;
+    struct history *r = NULL;
     int fd = mkstemp(path);
 
     CHECK(fd >= 0 && close(fd) == 0 && unlink(path) == 0);
-    assert_int_equal(ring_open(&o, &r, NULL), RC_OK);
+    assert_int_equal(history_open(&o, &r, NULL), RC_OK);
     for (int s = 0; s < SECONDS; s++) {
         struct err err = { 0 };
 
         second(t, source, fixed, s);
-        if (ring_append(r, t, BEGIN + s * STEP, values, tele_copy(t, values, BUDGET), &err))
+        if (history_append(r, t, BEGIN + s * STEP, values, telemetry_copy(t, values, BUDGET), &err))
             fail_msg("second %d: %s", s, err.msg);
     }
     check_history(r);
-    ring_close(r);
-    assert_int_equal(ring_open(&o, &r, NULL), RC_OK); /* the same after a start */
+    history_close(r);
+    assert_int_equal(history_open(&o, &r, NULL), RC_OK); /* the same after a start */
     check_history(r);
-    ring_close(r);
+    history_close(r);
     CHECK(unlink(path) == 0);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* ---- an agent that plays it, with readers */
@@ -261,8 +262,8 @@ static void write_recording(const char *path)
 {
     struct buf out = { .max = 256 << 20 };
     struct stream_writer *w = stream_writer_new("{\"schema\":\"stoker.tele/1\"}", &out);
-    struct tele *t = tele_new(TELE_SERIES_MAX);
-    unsigned agent = tele_source(t, "agent");
+    struct telemetry *t = telemetry_new(TELEMETRY_SERIES_MAX);
+    unsigned agent = telemetry_source(t, "agent");
     FILE *f = fopen(path, "we");
 
     for (int s = 0; s < PLAYED_S; s++) {
@@ -272,10 +273,10 @@ static void write_recording(const char *path)
 
         for (int pid = first_of(s); pid < (s + 1) * A_SECOND; pid++, n++) {
             char text[16];
-            struct tele_label l[] = { { "gpu", "0" }, { "pid", text } };
-            struct tele_series series = { .metric = memory, .labels = l, .label_count = 2 };
+            struct telemetry_label l[] = { { "gpu", "0" }, { "pid", text } };
+            struct telemetry_series series = { .metric = memory, .labels = l, .label_count = 2 };
 
-            ids[n] = (uint32_t)pid % TELE_SERIES_DEFAULT; /* told anew, as a recording does */
+            ids[n] = (uint32_t)pid % TELEMETRY_SERIES_DEFAULT; /* told anew, as a recording does */
             values[n] = pid + 1;
             snprintf(text, sizeof(text), "%d", pid + 1);
             if (pid >= s * A_SECOND)
@@ -286,7 +287,7 @@ static void write_recording(const char *path)
     CHECK(!out.over && f && fwrite(out.data, 1, out.len, f) == out.len && fclose(f) == 0);
     stream_writer_free(w);
     buf_release(&out);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* Every line of a process has its own number as value; how many there are. */
@@ -336,10 +337,10 @@ TEST(an_agent)
                             .ring_path = ring,
                             .ring_bytes = 64 << 20,
                             .series_max = BUDGET };
-    struct ring_opts ro = { .path = ring, .bytes = 64 << 20 };
+    struct history_opts ro = { .path = ring, .bytes = 64 << 20 };
     struct readers readers = { 0 };
     struct err err = { 0 };
-    struct ring *r = NULL;
+    struct history *r = NULL;
     struct buf b = { 0 };
     pthread_t thread;
 
@@ -356,8 +357,8 @@ TEST(an_agent)
     agent_metrics(readers.a, &b);
     CHECK(check_text(buf_str(&b)) == LIVES_S * A_SECOND); /* of the last second, all */
     agent_stop(readers.a);
-    assert_int_equal(ring_open(&ro, &r, NULL), RC_OK);
-    ring_close(r);
+    assert_int_equal(history_open(&ro, &r, NULL), RC_OK);
+    history_close(r);
     buf_release(&b);
     CHECK(unlink(path) == 0 && unlink(ring) == 0);
 }
@@ -365,7 +366,7 @@ TEST(an_agent)
 static int begin(void **state)
 {
     (void)state;
-    memory = tele_metric("process.gpu.memory");
+    memory = telemetry_metric("process.gpu.memory");
     return !memory;
 }
 

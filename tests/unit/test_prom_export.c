@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* expo: Prometheus text from readings of an H200, of every metric there is, and from what is
- * hostile.  UPDATE_GOLDEN=1 rewrites tests/golden/expo. */
+/* prom_export: Prometheus text from readings of an H200, of every metric there is, and from what is
+ * hostile.  UPDATE_GOLDEN=1 rewrites tests/golden/prom_export. */
 #include "test.h"
 
 #include "base/buf.h"
@@ -42,10 +42,10 @@ static void check_golden(const char *path, const struct buf *got)
     buf_release(&want);
 }
 
-static void write_to(struct buf *b, struct tele *t, struct expo_opts o)
+static void write_to(struct buf *b, struct telemetry *t, struct prom_export_opts o)
 {
     buf_reset(b);
-    expo_write(t, &o, b);
+    prom_export_write(t, &o, b);
     CHECK(!b->over);
 }
 
@@ -112,7 +112,7 @@ static const struct {
     { "gpu.processes", 1 },
 };
 
-static const struct tele_label h200_labels[] = {
+static const struct telemetry_label h200_labels[] = {
     { "gpu", "0" },
     { "UUID", "GPU-bb51d70a-b808-8a02-9ee5-511ccc9ba7c0" },
     { "pci_bus_id", "00000000:00:06.0" },
@@ -121,29 +121,29 @@ static const struct tele_label h200_labels[] = {
     { "DCGM_FI_DRIVER_VERSION", "580.159.04" },
 };
 
-static struct tele *h200_table(void)
+static struct telemetry *h200_table(void)
 {
-    struct tele *t = tele_new(0);
-    unsigned src = tele_source(t, "gpu");
+    struct telemetry *t = telemetry_new(0);
+    unsigned src = telemetry_source(t, "gpu");
 
-    tele_begin(t, src, 1);
+    telemetry_begin(t, src, 1);
     for (size_t i = 0; i < ARRAY_SIZE(h200); i++) {
-        const struct tele_metric *m = tele_metric(h200[i].id);
-        uint32_t id = tele_series(t, src, m, h200_labels, ARRAY_SIZE(h200_labels));
+        const struct telemetry_metric *m = telemetry_metric(h200[i].id);
+        uint32_t id = telemetry_series(t, src, m, h200_labels, ARRAY_SIZE(h200_labels));
 
-        CHECK(id != TELE_NONE);
-        tele_set(t, id, h200[i].value);
+        CHECK(id != TELEMETRY_NONE);
+        telemetry_set(t, id, h200[i].value);
     }
-    tele_end(t);
+    telemetry_end(t);
     return t;
 }
 
 TEST(readings_of_an_h200)
 {
-    struct tele *t = h200_table();
+    struct telemetry *t = h200_table();
     struct buf b = { 0 };
 
-    write_to(&b, t, (struct expo_opts){ .hostname = "node-1" });
+    write_to(&b, t, (struct prom_export_opts){ .hostname = "node-1" });
     CHECK(has(&b, "DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-bb51d70a-b808-8a02-9ee5-511ccc9ba7c0\","
                   "pci_bus_id=\"00000000:00:06.0\",device=\"nvidia0\",modelName=\"NVIDIA H200\","
                   "Hostname=\"node-1\",DCGM_FI_DRIVER_VERSION=\"580.159.04\"} 1010\n"));
@@ -152,82 +152,85 @@ TEST(readings_of_an_h200)
     check_golden("tests/golden/expo/h200.prom", &b);
 
     write_to(&b, t,
-             (struct expo_opts){ .hostname = "n", .lower_hostname = true, .names = EXPO_NEW });
+             (struct prom_export_opts){
+                 .hostname = "n", .lower_hostname = true, .names = PROM_EXPORT_NEW });
     CHECK(has(&b, "# TYPE DCGM_FI_DEV_BOARD_POWER_WATTS gauge\n"));
     CHECK(has(&b, "hostname=\"n\"") && !has(&b, "Hostname") && !has(&b, "_POWER_USAGE{"));
     CHECK(has(&b, "DCGM_FI_DEV_SM_CLOCK{")); /* the same in both */
 
-    write_to(&b, t, (struct expo_opts){ .names = EXPO_BOTH });
+    write_to(&b, t, (struct prom_export_opts){ .names = PROM_EXPORT_BOTH });
     CHECK(has(&b, "\nDCGM_FI_DEV_BOARD_POWER_WATTS{") && has(&b, "\nDCGM_FI_DEV_POWER_USAGE{"));
     CHECK(occurrences(&b, "\nDCGM_FI_DEV_SM_CLOCK{") == 1 && !has(&b, "ostname"));
 
-    write_to(&b, t,
-             (struct expo_opts){ .only = (const char *const[]){ "gpu.temp", "gpu.nope", NULL } });
+    write_to(
+        &b, t,
+        (struct prom_export_opts){ .only = (const char *const[]){ "gpu.temp", "gpu.nope", NULL } });
     CHECK(occurrences(&b, "# TYPE ") == 1 && has(&b, "DCGM_FI_DEV_GPU_TEMP{"));
     buf_release(&b);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* ---- every metric with the labels that its row names: for promtool, and for the order */
 
-static void all_rows(struct tele *t)
+static void all_rows(struct telemetry *t)
 {
     size_t count;
-    const struct tele_metric *m = tele_metrics(&count);
-    unsigned src = tele_source(t, "all");
+    const struct telemetry_metric *m = telemetry_metrics(&count);
+    unsigned src = telemetry_source(t, "all");
 
-    tele_begin(t, src, 1);
+    telemetry_begin(t, src, 1);
     for (size_t i = 0; i < count; i++) {
-        struct tele_label l[TELE_LABELS_MAX];
+        struct telemetry_label l[TELEMETRY_LABELS_MAX];
         char names[512], *save = names;
         size_t n = 0;
 
         CHECK(str_copy(names, sizeof(names), m[i].labels));
-        for (char *name; (name = strsep(&save, ",")) && n < TELE_LABELS_MAX;)
+        for (char *name; (name = strsep(&save, ",")) && n < TELEMETRY_LABELS_MAX;)
             if (*name)
-                l[n++] = (struct tele_label){ name, "v" };
-        tele_set(t, tele_series(t, src, &m[i], l, n), 1);
+                l[n++] = (struct telemetry_label){ name, "v" };
+        telemetry_set(t, telemetry_series(t, src, &m[i], l, n), 1);
     }
-    tele_end(t);
+    telemetry_end(t);
 }
 
 TEST(every_metric)
 {
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
     struct buf b = { 0 };
 
     all_rows(t);
-    write_to(&b, t, (struct expo_opts){ .hostname = "node-1", .names = EXPO_BOTH });
+    write_to(&b, t, (struct prom_export_opts){ .hostname = "node-1", .names = PROM_EXPORT_BOTH });
     check_golden("tests/golden/expo/all.prom", &b);
     buf_release(&b);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* ---- jobs */
 
 TEST(a_gpu_has_the_labels_of_its_job)
 {
-    struct tele *t = h200_table();
+    struct telemetry *t = h200_table();
     struct buf b = { 0 };
 
-    tele_doc(t, "gpu_labels",
-             "{\"0\":{\"pod\":\"train-0\",\"namespace\":\"ml\",\"container\":\"c\",\"gpu\":\"9\","
-             "\"bad name\":\"x\",\"n\":1,\"__x\":\"y\",\"hpc_job\":\"17\"},\"1\":{\"pod\":\"z\"}}");
-    write_to(&b, t, (struct expo_opts){ .hostname = "h" });
+    telemetry_doc(
+        t, "gpu_labels",
+        "{\"0\":{\"pod\":\"train-0\",\"namespace\":\"ml\",\"container\":\"c\",\"gpu\":\"9\","
+        "\"bad name\":\"x\",\"n\":1,\"__x\":\"y\",\"hpc_job\":\"17\"},\"1\":{\"pod\":\"z\"}}");
+    write_to(&b, t, (struct prom_export_opts){ .hostname = "h" });
     CHECK(has(&b, "Hostname=\"h\",DCGM_FI_DRIVER_VERSION=\"580.159.04\",container=\"c\","
                   "hpc_job=\"17\",namespace=\"ml\",pod=\"train-0\"} 54\n"));
     CHECK(!has(&b, "bad name") && !has(&b, "gpu=\"9\"") && !has(&b, "\"z\"") && !has(&b, "__x"));
-    tele_doc(t, "gpu_labels", "{\"0.1\":{\"pod\":\"of-an-instance\"}}");
-    write_to(&b, t, (struct expo_opts){ .hostname = "h" });
+    telemetry_doc(t, "gpu_labels", "{\"0.1\":{\"pod\":\"of-an-instance\"}}");
+    write_to(&b, t, (struct prom_export_opts){ .hostname = "h" });
     CHECK(!has(&b, "pod="));
-    tele_doc(t, "gpu_labels", "[\"no object\"]");
-    write_to(&b, t, (struct expo_opts){ .hostname = "h" });
+    telemetry_doc(t, "gpu_labels", "[\"no object\"]");
+    write_to(&b, t, (struct prom_export_opts){ .hostname = "h" });
     CHECK(has(&b, "DCGM_FI_DEV_GPU_TEMP{") && !has(&b, "pod="));
-    tele_doc(t, "gpu_labels", "{not json");
-    write_to(&b, t, (struct expo_opts){ .hostname = "h" });
+    telemetry_doc(t, "gpu_labels", "{not json");
+    write_to(&b, t, (struct prom_export_opts){ .hostname = "h" });
     CHECK(has(&b, "DCGM_FI_DEV_GPU_TEMP{") && !has(&b, "pod="));
     buf_release(&b);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* ---- numbers */
@@ -264,18 +267,18 @@ TEST(numbers)
     struct buf b = { 0 };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct tele *t = tele_new(0);
-        unsigned src = tele_source(t, "x");
-        uint32_t id = tele_series(t, src, tele_metric(rows[i].id), NULL, 0);
+        struct telemetry *t = telemetry_new(0);
+        unsigned src = telemetry_source(t, "x");
+        uint32_t id = telemetry_series(t, src, telemetry_metric(rows[i].id), NULL, 0);
 
-        tele_begin(t, src, 1);
-        tele_set(t, id, rows[i].value);
-        tele_end(t);
-        write_to(&b, t, (struct expo_opts){ 0 });
+        telemetry_begin(t, src, 1);
+        telemetry_set(t, id, rows[i].value);
+        telemetry_end(t);
+        write_to(&b, t, (struct prom_export_opts){ 0 });
         if (rows[i].line && !has(&b, rows[i].line))
             fail_msg("not '%s' but %s", rows[i].line, buf_str(&b));
         CHECK(has(&b, rows[i].line ? "stoker_series_left_out 0\n" : "stoker_series_left_out 1\n"));
-        tele_free(t);
+        telemetry_free(t);
     }
     buf_release(&b);
 }
@@ -283,9 +286,9 @@ TEST(numbers)
 /* What is written reads back as the same number, whatever it is. */
 TEST(numbers_read_back)
 {
-    struct tele *t = tele_new(0);
-    unsigned src = tele_source(t, "x");
-    uint32_t id = tele_series(t, src, tele_metric("host.load1"), NULL, 0);
+    struct telemetry *t = telemetry_new(0);
+    unsigned src = telemetry_source(t, "x");
+    uint32_t id = telemetry_series(t, src, telemetry_metric("host.load1"), NULL, 0);
     uint64_t bits = 88172645463325252u;
     struct buf b = { 0 };
 
@@ -301,51 +304,56 @@ TEST(numbers_read_back)
             v = (double)(bits % 1000000000000) / (double[]){ 1e2, 1e3, 1e6, 1e9 }[i / 2 % 4];
         if (!isfinite(v))
             continue;
-        tele_begin(t, src, 1);
-        tele_set(t, id, v);
-        tele_end(t);
-        write_to(&b, t, (struct expo_opts){ .only = (const char *const[]){ "host.load1", NULL } });
+        telemetry_begin(t, src, 1);
+        telemetry_set(t, id, v);
+        telemetry_end(t);
+        write_to(&b, t,
+                 (struct prom_export_opts){ .only = (const char *const[]){ "host.load1", NULL } });
         got = strtod(strstr(buf_str(&b), "\nnode_load1 ") + strlen("\nnode_load1 "), NULL);
         CHECK(got == v);
     }
     buf_release(&b);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* ---- what applications bring */
 
-static void set_one(struct tele *t, unsigned src, const char *name, enum tele_kind kind,
-                    const struct tele_label *l, size_t n, double v)
+static void set_one(struct telemetry *t, unsigned src, const char *name, enum telemetry_kind kind,
+                    const struct telemetry_label *l, size_t n, double v)
 {
-    tele_set(
-        t, tele_series(t, src, tele_foreign(t, name, "Its \\ help\nhas two lines", kind), l, n), v);
+    telemetry_set(t,
+                  telemetry_series(
+                      t, src, telemetry_foreign(t, name, "Its \\ help\nhas two lines", kind), l, n),
+                  v);
 }
 
 TEST(hostile_applications_do_not_spoil_the_text)
 {
-    struct tele *t = h200_table();
-    unsigned src = tele_source(t, "app:x");
-    struct tele_label ab[] = { { "a", "1" }, { "b", "2" } }, ba[] = { { "b", "2" }, { "a", "1" } };
-    struct tele_label app = { "app", "x" }, quote = { "q", "\"\\\n{}=,é\xff" };
-    struct tele_label reserved = { "__name__", "other" };
+    struct telemetry *t = h200_table();
+    unsigned src = telemetry_source(t, "app:x");
+    struct telemetry_label ab[] = { { "a", "1" }, { "b", "2" } },
+                           ba[] = { { "b", "2" }, { "a", "1" } };
+    struct telemetry_label app = { "app", "x" }, quote = { "q", "\"\\\n{}=,é\xff" };
+    struct telemetry_label reserved = { "__name__", "other" };
     struct buf b = { 0 };
 
-    tele_begin(t, src, 1);
-    set_one(t, src, "zz_last", TELE_GAUGE, &quote, 1, 1);
-    set_one(t, src, "aa_first_total", TELE_COUNTER, ab, 2, 2);
-    set_one(t, src, "aa_first_total", TELE_COUNTER, ba, 2, 3); /* twice the same */
-    set_one(t, src, "reserved", TELE_GAUGE, &reserved, 1, 4);
-    set_one(t, src, "process_open_fds", TELE_GAUGE, &app, 1, 5);       /* ours, merged */
-    set_one(t, src, "node_load1", TELE_COUNTER, &app, 1, 6);           /* ours, of another kind */
-    set_one(t, src, "DCGM_FI_DEV_GPU_TEMP", TELE_GAUGE, &app, 1, 7.5); /* DCGM's, merged */
-    set_one(t, src, "DCGM_FI_DEV_GPU_TEMP_CELSIUS", TELE_GAUGE, &app, 1, 8.5); /* the new name */
-    tele_end(t);
-    src = tele_source(t, "self");
-    tele_begin(t, src, 1);
-    tele_set(t, tele_series(t, src, tele_metric("agent.fds"), NULL, 0), 9);
-    tele_end(t);
+    telemetry_begin(t, src, 1);
+    set_one(t, src, "zz_last", TELEMETRY_GAUGE, &quote, 1, 1);
+    set_one(t, src, "aa_first_total", TELEMETRY_COUNTER, ab, 2, 2);
+    set_one(t, src, "aa_first_total", TELEMETRY_COUNTER, ba, 2, 3); /* twice the same */
+    set_one(t, src, "reserved", TELEMETRY_GAUGE, &reserved, 1, 4);
+    set_one(t, src, "process_open_fds", TELEMETRY_GAUGE, &app, 1, 5); /* ours, merged */
+    set_one(t, src, "node_load1", TELEMETRY_COUNTER, &app, 1, 6);     /* ours, of another kind */
+    set_one(t, src, "DCGM_FI_DEV_GPU_TEMP", TELEMETRY_GAUGE, &app, 1, 7.5); /* DCGM's, merged */
+    set_one(t, src, "DCGM_FI_DEV_GPU_TEMP_CELSIUS", TELEMETRY_GAUGE, &app, 1,
+            8.5); /* the new name */
+    telemetry_end(t);
+    src = telemetry_source(t, "self");
+    telemetry_begin(t, src, 1);
+    telemetry_set(t, telemetry_series(t, src, telemetry_metric("agent.fds"), NULL, 0), 9);
+    telemetry_end(t);
 
-    write_to(&b, t, (struct expo_opts){ 0 });
+    write_to(&b, t, (struct prom_export_opts){ 0 });
     CHECK(has(&b, "zz_last{q=\"\\\"\\\\\\n{}=,é?\"} 1\n"));
     CHECK(has(&b, "# HELP zz_last Its \\\\ help\\nhas two lines\n# TYPE zz_last gauge\n"));
     CHECK(has(&b, "aa_first_total{a=\"1\",b=\"2\"} 2\n") && !has(&b, "{b=\"2\",a=\"1\"}"));
@@ -360,35 +368,35 @@ TEST(hostile_applications_do_not_spoil_the_text)
                   "DCGM_FI_DEV_GPU_TEMP_CELSIUS{app=\"x\"} 8.5\n"));
     CHECK(has(&b, "stoker_series_left_out 3\n"));
 
-    write_to(&b, t, (struct expo_opts){ .names = EXPO_BOTH });
+    write_to(&b, t, (struct prom_export_opts){ .names = PROM_EXPORT_BOTH });
     CHECK(occurrences(&b, "# TYPE DCGM_FI_DEV_GPU_TEMP_CELSIUS gauge") == 1);
     CHECK(occurrences(&b, "{app=\"x\"} 8.5") == 1 && occurrences(&b, "{app=\"x\"} 7.5") == 1);
     buf_release(&b);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 TEST(an_empty_table_is_a_text_as_well)
 {
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
     struct buf b = { 0 }, small;
 
-    write_to(&b, t, (struct expo_opts){ 0 });
+    write_to(&b, t, (struct prom_export_opts){ 0 });
     CHECK(has(&b, "stoker_series_left_out 0\n") && occurrences(&b, "# TYPE ") == 1);
-    tele_free(t);
+    telemetry_free(t);
     t = h200_table();
     buf_init(&small, 100); /* a buf that is too small says so */
-    expo_write(t, &(struct expo_opts){ 0 }, &small);
+    prom_export_write(t, &(struct prom_export_opts){ 0 }, &small);
     CHECK(small.over);
     buf_release(&small);
     buf_release(&b);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* ---- scrapers while the table grows */
 
 enum { SCRAPERS = 4, ROUNDS = 60 };
 struct scraped {
-    struct tele *t;
+    struct telemetry *t;
     _Atomic bool stop;
 };
 
@@ -400,7 +408,7 @@ static void *scrape(void *arg)
 
     while (!s->stop && !bad) {
         buf_reset(&b);
-        expo_write(s->t, &(struct expo_opts){ .hostname = "h" }, &b);
+        prom_export_write(s->t, &(struct prom_export_opts){ .hostname = "h" }, &b);
         if (b.over || !str_ends(buf_str(&b), "stoker_series_left_out 0\n"))
             bad = s;
     }
@@ -411,20 +419,23 @@ static void *scrape(void *arg)
 TEST(scrapers_on_other_threads)
 {
     struct scraped s = { .t = h200_table() };
-    unsigned app = tele_source(s.t, "app:x");
+    unsigned app = telemetry_source(s.t, "app:x");
     pthread_t th[SCRAPERS];
 
     for (size_t i = 0; i < SCRAPERS; i++)
         CHECK(pthread_create(&th[i], NULL, scrape, &s) == 0);
     for (int i = 0; i < ROUNDS; i++) {
         char name[32];
-        struct tele_label l = { "round", name };
+        struct telemetry_label l = { "round", name };
 
         (void)snprintf(name, sizeof(name), "m%d", i);
-        tele_begin(s.t, app, i);
-        tele_set(s.t, tele_series(s.t, app, tele_foreign(s.t, name, NULL, TELE_GAUGE), &l, 1), i);
-        tele_end(s.t);
-        tele_doc(s.t, "gpu_labels", i % 2 ? "{\"0\":{\"pod\":\"p\"}}" : NULL);
+        telemetry_begin(s.t, app, i);
+        telemetry_set(
+            s.t,
+            telemetry_series(s.t, app, telemetry_foreign(s.t, name, NULL, TELEMETRY_GAUGE), &l, 1),
+            i);
+        telemetry_end(s.t);
+        telemetry_doc(s.t, "gpu_labels", i % 2 ? "{\"0\":{\"pod\":\"p\"}}" : NULL);
     }
     s.stop = true;
     for (size_t i = 0; i < SCRAPERS; i++) {
@@ -433,7 +444,7 @@ TEST(scrapers_on_other_threads)
         CHECK(pthread_join(th[i], &bad) == 0);
         CHECK(bad == NULL);
     }
-    tele_free(s.t);
+    telemetry_free(s.t);
 }
 
 TEST_MAIN(cmocka_unit_test(readings_of_an_h200), cmocka_unit_test(every_metric),

@@ -5,19 +5,19 @@
 #include "base/buf.h"
 #include "telemetry/prom/prom_export.h"
 
-static const struct tele_label app[] = { { "app", "trainer" } };
+static const struct telemetry_label app[] = { { "app", "trainer" } };
 
 static enum rc take(struct host *h, const char *text)
 {
-    return promtext_take(h->t, tele_source(h->t, "app:trainer"), text, strlen(text), SECOND, app, 1,
-                         NULL);
+    return prom_parse_take(h->t, telemetry_source(h->t, "app:trainer"), text, strlen(text), SECOND,
+                           app, 1, NULL);
 }
 
-static const struct tele_metric *metric_of(const struct host *h, const char *name)
+static const struct telemetry_metric *metric_of(const struct host *h, const char *name)
 {
-    for (size_t i = 0; i < tele_count(h->t); i++)
-        if (str_eq(tele_get(h->t, (uint32_t)i)->metric->prom, name))
-            return tele_get(h->t, (uint32_t)i)->metric;
+    for (size_t i = 0; i < telemetry_count(h->t); i++)
+        if (str_eq(telemetry_get(h->t, (uint32_t)i)->metric->prom, name))
+            return telemetry_get(h->t, (uint32_t)i)->metric;
     return NULL;
 }
 
@@ -43,12 +43,12 @@ TEST(text_format)
         RC_OK);
     NEAR(&h, "http_requests_total", "method=post,code=200,app=trainer", 1027);
     NEAR(&h, "http_requests_total", "method=post,code=400,app=trainer", 3);
-    assert_int_equal(metric_of(&h, "http_requests_total")->kind, TELE_COUNTER);
+    assert_int_equal(metric_of(&h, "http_requests_total")->kind, TELEMETRY_COUNTER);
     assert_string_equal(metric_of(&h, "http_requests_total")->help,
                         "The total number of \\ requests.");
     CHECK(!metric_of(&h, "http_requests_total_by_nobody")->help); /* another's begins alike */
     NEAR(&h, "metric_without_timestamp_and_labels", "app=trainer", 12.47);
-    assert_int_equal(metric_of(&h, "metric_without_timestamp_and_labels")->kind, TELE_GAUGE);
+    assert_int_equal(metric_of(&h, "metric_without_timestamp_and_labels")->kind, TELEMETRY_GAUGE);
     CHECK(isinf(host_value(&h, "something_weird", "problem=division by zero,app=trainer")));
     UNKNOWN(&h, "nothing", "app=trainer");
     NEAR(&h, "hex", "app=trainer", 16);
@@ -75,11 +75,11 @@ TEST(histograms_and_summaries)
                           "rpc{quantile=\"0.99\"} 76656\nrpc_sum 1.7560473e+07\nrpc_count 2693\n"),
                      RC_OK);
     NEAR(&h, "req_bucket", "le=+Inf,app=trainer", 144320);
-    assert_int_equal(metric_of(&h, "req_bucket")->kind, TELE_COUNTER);
-    assert_int_equal(metric_of(&h, "req_sum")->kind, TELE_COUNTER);
+    assert_int_equal(metric_of(&h, "req_bucket")->kind, TELEMETRY_COUNTER);
+    assert_int_equal(metric_of(&h, "req_sum")->kind, TELEMETRY_COUNTER);
     NEAR(&h, "rpc", "quantile=0.99,app=trainer", 76656);
-    assert_int_equal(metric_of(&h, "rpc")->kind, TELE_GAUGE);
-    assert_int_equal(metric_of(&h, "rpc_count")->kind, TELE_COUNTER);
+    assert_int_equal(metric_of(&h, "rpc")->kind, TELEMETRY_GAUGE);
+    assert_int_equal(metric_of(&h, "rpc_count")->kind, TELEMETRY_COUNTER);
     host_close(&h);
 }
 
@@ -113,7 +113,8 @@ TEST(histograms_are_written_as_they_came)
                               "rpc{quantile=\"0.99\"} 7\nrpc_sum 8\nrpc_count 2\n"),
                      RC_OK);
     for (size_t open = 0; open < 2; open++) {
-        expo_write(h.t, &(struct expo_opts){ .only = only, .open_metrics = open }, &out);
+        prom_export_write(h.t, &(struct prom_export_opts){ .only = only, .open_metrics = open },
+                          &out);
         CHECK(str_starts(buf_str(&out), want));
         assert_string_equal(buf_str(&out) + strlen(want), open ? "# EOF\n" : "");
         buf_reset(&out);
@@ -135,7 +136,7 @@ TEST(open_metrics)
                  "# EOF\nbehind_the_end 1\n"),
         RC_OK);
     NEAR(&h, "foo_seconds_total", "a=b,app=trainer", 17);
-    assert_int_equal(metric_of(&h, "foo_seconds_total")->kind, TELE_COUNTER);
+    assert_int_equal(metric_of(&h, "foo_seconds_total")->kind, TELEMETRY_COUNTER);
     assert_null(metric_of(&h, "foo_seconds_created"));
     NEAR(&h, "info", "v=1,app=trainer", 1);
     assert_null(metric_of(&h, "behind_the_end"));
@@ -210,7 +211,7 @@ TEST(bad_lines_are_passed_over)
         host_open(&h, NULL);
         snprintf(text, sizeof(text), "%s\ngood 1\n", bad[i]);
         assert_int_equal(take(&h, text), RC_OK);
-        if (tele_count(h.t) != 1)
+        if (telemetry_count(h.t) != 1)
             fail_msg("'%s' is a line", bad[i]);
         NEAR(&h, "good", "app=trainer", 1);
         assert_int_equal(take(&h, bad[i]), RC_PARSE);
@@ -231,28 +232,29 @@ TEST(hostile_text)
     assert_int_equal(take(&h, "a{b=\"\xff\xc3\x01\"} 1\r\n"), RC_OK);
     NEAR(&h, "a", "b=???,app=trainer", 1);
     /* a name, a value, a line and labels beyond the limits */
-    buf_fill(&b, 'n', TELE_NAME_MAX);
+    buf_fill(&b, 'n', TELEMETRY_NAME_MAX);
     buf_adds(&b, " 1\nv{l=\"");
-    buf_fill(&b, 'v', 4 * TELE_VALUE_MAX);
+    buf_fill(&b, 'v', 4 * TELEMETRY_VALUE_MAX);
     buf_adds(&b, "\"} 2\nm{");
-    for (int i = 0; i < TELE_LABELS_MAX; i++)
+    for (int i = 0; i < TELEMETRY_LABELS_MAX; i++)
         buf_addf(&b, "l%d=\"x\",", i);
     buf_adds(&b, "} 3\nlong{l=\"");
     buf_fill(&b, 'v', 20000);
     buf_adds(&b, "\"} 4\nlast 5\n");
     assert_int_equal(take(&h, buf_str(&b)), RC_OK);
-    CHECK(tele_count(h.t) == 3); /* a, v, last */
+    CHECK(telemetry_count(h.t) == 3); /* a, v, last */
     NEAR(&h, "last", "app=trainer", 5);
     /* more series than an application may have: counted and left out, ours have room */
     buf_reset(&b);
     for (int i = 0; i < 12000; i++)
         buf_addf(&b, "flood{i=\"%d\"} %d\n", i, i);
     assert_int_equal(take(&h, buf_str(&b)), RC_OK);
-    CHECK(tele_refused(h.t) > 0 && tele_count(h.t) < TELE_SERIES_DEFAULT);
-    CHECK(tele_series(h.t, tele_source(h.t, "gpu"), tele_metric("gpu.temp"), app, 1) != TELE_NONE);
+    CHECK(telemetry_refused(h.t) > 0 && telemetry_count(h.t) < TELEMETRY_SERIES_DEFAULT);
+    CHECK(telemetry_series(h.t, telemetry_source(h.t, "gpu"), telemetry_metric("gpu.temp"), app,
+                           1) != TELEMETRY_NONE);
     /* a NUL in it, and too long a text */
-    assert_int_equal(promtext_take(h.t, 0, "a\0b 1\nq 1\n", 10, SECOND, NULL, 0, &err), RC_OK);
-    assert_int_equal(promtext_take(h.t, 0, "", (16 << 20) + 1, SECOND, NULL, 0, &err), RC_LIMIT);
+    assert_int_equal(prom_parse_take(h.t, 0, "a\0b 1\nq 1\n", 10, SECOND, NULL, 0, &err), RC_OK);
+    assert_int_equal(prom_parse_take(h.t, 0, "", (16 << 20) + 1, SECOND, NULL, 0, &err), RC_LIMIT);
     buf_release(&b);
     host_close(&h);
 }

@@ -15,46 +15,48 @@ static const char head[] = "{\"schema\": \"stoker.tele/1\",\n \"host\": \"n1\"}"
 /* Two GPUs, one of an application, an event and a document. */
 static void write_all(struct buf *out)
 {
-    struct tele *t = tele_new(0);
-    unsigned gpu = tele_source(t, "gpu"), app = tele_source(t, "app:x");
-    struct tele_label l[] = { { "gpu", "0" },
-                              { "UUID", "GPU-aa" },
-                              { "pci_bus_id", "00000000:06:00.0" },
-                              { "device", "nvidia0" } };
-    const struct tele_metric *f = tele_foreign(t, "app_rows_total", "Rows", TELE_COUNTER);
-    uint32_t ids[] = { tele_series(t, gpu, tele_metric("gpu.temp"), l, 4),
-                       tele_series(t, gpu, tele_metric("gpu.power"), l, 4),
-                       tele_series(t, app, f, NULL, 0), TELE_NONE };
-    struct tele_event e = {
-        .time_ns = 7, .kind = TELE_EVENT_XID, .gpu = 0, .code = 79, .text = "x"
+    struct telemetry *t = telemetry_new(0);
+    unsigned gpu = telemetry_source(t, "gpu"), app = telemetry_source(t, "app:x");
+    struct telemetry_label l[] = { { "gpu", "0" },
+                                   { "UUID", "GPU-aa" },
+                                   { "pci_bus_id", "00000000:06:00.0" },
+                                   { "device", "nvidia0" } };
+    const struct telemetry_metric *f =
+        telemetry_foreign(t, "app_rows_total", "Rows", TELEMETRY_COUNTER);
+    uint32_t ids[] = { telemetry_series(t, gpu, telemetry_metric("gpu.temp"), l, 4),
+                       telemetry_series(t, gpu, telemetry_metric("gpu.power"), l, 4),
+                       telemetry_series(t, app, f, NULL, 0), TELEMETRY_NONE };
+    struct telemetry_event e = {
+        .time_ns = 7, .kind = TELEMETRY_EVENT_XID, .gpu = 0, .code = 79, .text = "x"
     };
     struct stream_writer *w = stream_writer_new(head, out);
 
     for (uint32_t i = 0; i < 3; i++)
-        stream_series(w, tele_get(t, i)->source, i, tele_get(t, i),
-                      tele_source_name(t, tele_get(t, i)->source));
+        stream_series(w, telemetry_get(t, i)->source, i, telemetry_get(t, i),
+                      telemetry_source_name(t, telemetry_get(t, i)->source));
     stream_batch(w, gpu, 1000, ids, (double[]){ 40.5, 81.25 }, 2);
     stream_batch(w, app, 1001, ids + 2, (double[]){ 12, 5 }, 2);
     stream_event(w, &e);
     stream_doc(w, "jobs", "{\"a\":[1]}");
     stream_batch(w, gpu, 2000, ids, (double[]){ NAN, 82 }, 2);
     stream_writer_free(w);
-    tele_free(t);
+    telemetry_free(t);
 }
 
-static void check_all(struct tele *t)
+static void check_all(struct telemetry *t)
 {
     struct buf b = { 0 };
-    struct tele_event e[2];
+    struct telemetry_event e[2];
 
-    CHECK(tele_count(t) == 3);
-    CHECK(isnan(tele_value(t, 0)) && tele_value(t, 1) == 82 && tele_value(t, 2) == 12);
-    CHECK(tele_get(t, 2)->metric->kind == TELE_COUNTER);
-    assert_string_equal(tele_get(t, 2)->metric->prom, "app_rows_total");
-    assert_string_equal(tele_get(t, 2)->metric->help, "Rows");
-    assert_string_equal(tele_get(t, 1)->labels[1].value, "GPU-aa");
-    CHECK(tele_events(t, 0, e, 2) == 1 && e[0].code == 79 && e[0].gpu == 0);
-    CHECK(tele_doc_copy(t, "jobs", &b));
+    CHECK(telemetry_count(t) == 3);
+    CHECK(isnan(telemetry_value(t, 0)) && telemetry_value(t, 1) == 82 &&
+          telemetry_value(t, 2) == 12);
+    CHECK(telemetry_get(t, 2)->metric->kind == TELEMETRY_COUNTER);
+    assert_string_equal(telemetry_get(t, 2)->metric->prom, "app_rows_total");
+    assert_string_equal(telemetry_get(t, 2)->metric->help, "Rows");
+    assert_string_equal(telemetry_get(t, 1)->labels[1].value, "GPU-aa");
+    CHECK(telemetry_events(t, 0, e, 2) == 1 && e[0].code == 79 && e[0].gpu == 0);
+    CHECK(telemetry_doc_copy(t, "jobs", &b));
     assert_string_equal(buf_str(&b), "{\"a\":[1]}");
     buf_release(&b);
 }
@@ -65,7 +67,7 @@ TEST(a_round_trip_whole_and_in_pieces)
 
     write_all(&b);
     for (size_t piece = 1; piece <= b.len; piece = piece < 40 ? piece + 1 : piece + b.len / 3) {
-        struct tele *t = tele_new(0);
+        struct telemetry *t = telemetry_new(0);
         struct stream_reader *r = stream_reader_new(&(struct stream_reader_opts){ .into = t });
 
         for (size_t at = 0; at < b.len; at += piece)
@@ -74,9 +76,9 @@ TEST(a_round_trip_whole_and_in_pieces)
         CHECK(stream_taken(r) == b.len);
         assert_string_equal(stream_head(r), "{\"schema\": \"stoker.tele/1\",  \"host\": \"n1\"}");
         check_all(t);
-        CHECK(tele_age_ns(t, tele_source(t, "gpu"), 2500) == 500);
+        CHECK(telemetry_age_ns(t, telemetry_source(t, "gpu"), 2500) == 500);
         stream_reader_free(r);
-        tele_free(t);
+        telemetry_free(t);
     }
     buf_release(&b);
 }
@@ -88,7 +90,7 @@ TEST(cut_at_every_byte_what_is_whole_is_taken)
 
     write_all(&b);
     for (size_t cut = 0; cut <= b.len; cut++) {
-        struct tele *t = tele_new(0);
+        struct telemetry *t = telemetry_new(0);
         struct stream_reader *r = stream_reader_new(&(struct stream_reader_opts){ .into = t });
         char *exact = malloc(cut + 1); /* so that a sanitizer sees a byte too far */
 
@@ -101,7 +103,7 @@ TEST(cut_at_every_byte_what_is_whole_is_taken)
         check_all(t);
         free(exact);
         stream_reader_free(r);
-        tele_free(t);
+        telemetry_free(t);
     }
     CHECK(before == b.len);
     buf_release(&b);
@@ -118,7 +120,7 @@ TEST(a_flipped_byte_is_found_and_what_came_before_is_kept)
         static const char flips[] = { 1, 0x20, (char)0x80 };
 
         for (size_t f = 0; f < sizeof(flips); f++) {
-            struct tele *t = tele_new(0);
+            struct telemetry *t = telemetry_new(0);
             struct stream_reader *r = stream_reader_new(&(struct stream_reader_opts){ .into = t });
             struct err err = { 0 };
             enum rc rc;
@@ -134,7 +136,7 @@ TEST(a_flipped_byte_is_found_and_what_came_before_is_kept)
             }
             b.data[at] ^= flips[f];
             stream_reader_free(r);
-            tele_free(t);
+            telemetry_free(t);
         }
     }
     buf_release(&b);
@@ -142,7 +144,7 @@ TEST(a_flipped_byte_is_found_and_what_came_before_is_kept)
 
 /* ---- records that a checksum does not save us from */
 
-static enum rc feed_record(const void *record, size_t len, uint32_t claimed, struct tele *t)
+static enum rc feed_record(const void *record, size_t len, uint32_t claimed, struct telemetry *t)
 {
     struct stream_reader *r = stream_reader_new(&(struct stream_reader_opts){ .into = t });
     struct buf b = { 0 };
@@ -185,15 +187,15 @@ TEST(hostile_records)
         { "D\1\0x{\"a\0\":1}", 12, RC_PARSE },
         { "D\1\0x", 4, RC_OK },
     };
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         CHECK(feed_record(rows[i].bytes, rows[i].len, (uint32_t)rows[i].len, t) == rows[i].rc);
     CHECK(feed_record("Z", 1, 0, t) == RC_PARSE);
     CHECK(feed_record("Z", 1, STREAM_RECORD_MAX + 1, t) == RC_PARSE);
     CHECK(feed_record("Z", 1, STREAM_RECORD_MAX, t) == RC_OK); /* not whole yet */
-    CHECK(tele_count(t) == 0);
-    tele_free(t);
+    CHECK(telemetry_count(t) == 0);
+    telemetry_free(t);
 }
 
 TEST(heads)
@@ -213,7 +215,7 @@ TEST(heads)
         { "STKTELE1\n", RC_PARSE, false },
         { "STKTELE1{\"schema\":\"stoker.tele/2\"}\n", RC_PARSE, false },
     };
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
     struct stream_reader *r;
     char *big = malloc(2 * STREAM_HEAD_MAX);
 
@@ -230,7 +232,7 @@ TEST(heads)
     CHECK(stream_feed(r, big + 20, 2 * STREAM_HEAD_MAX - 20, NULL) == RC_PARSE);
     stream_reader_free(r);
     free(big);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 /* ---- what the reader changes */
@@ -251,7 +253,7 @@ static bool on_batch(void *arg, unsigned source, int64_t time_ns)
 
 TEST(a_reader_that_stops_goes_on_behind_what_it_took)
 {
-    struct tele *t = tele_new(0);
+    struct telemetry *t = telemetry_new(0);
     struct seen s = { .stop_at = 1 };
     struct stream_reader_opts o = { .into = t, .shift_ns = 50, .on_batch = on_batch, .arg = &s };
     struct stream_reader *r = stream_reader_new(&o);
@@ -260,13 +262,13 @@ TEST(a_reader_that_stops_goes_on_behind_what_it_took)
     write_all(&b);
     CHECK(stream_feed(r, b.data, b.len, NULL) == RC_OK);
     CHECK(s.count == 1 && s.last == 1050 && stream_taken(r) < b.len);
-    CHECK(tele_value(t, 0) == 40.5);
+    CHECK(telemetry_value(t, 0) == 40.5);
     CHECK(stream_feed(r, b.data + stream_taken(r), b.len - stream_taken(r), NULL) == RC_OK);
     CHECK(s.count == 3 && s.last == 2050 && stream_taken(r) == b.len);
     check_all(t);
     stream_reader_free(r);
     buf_release(&b);
-    tele_free(t);
+    telemetry_free(t);
 }
 
 TEST(records_are_written_whole_or_not)

@@ -49,9 +49,9 @@ static void add_list(const char **list, size_t cap, const char *const *items, si
 
 static enum rc from_spec(struct agent_plan *p, struct err *err)
 {
-    static const enum expo_names names[] = {
-        [SPEC_DCGM_OLD] = EXPO_OLD, [SPEC_DCGM_NEW] = EXPO_NEW, [SPEC_DCGM_BOTH] = EXPO_BOTH
-    };
+    static const enum prom_export_names names[] = { [SPEC_DCGM_OLD] = PROM_EXPORT_OLD,
+                                                    [SPEC_DCGM_NEW] = PROM_EXPORT_NEW,
+                                                    [SPEC_DCGM_BOTH] = PROM_EXPORT_BOTH };
     const struct spec_agent *s = &p->spec->agent;
 
     p->o.listen = s->listen;
@@ -60,7 +60,7 @@ static enum rc from_spec(struct agent_plan *p, struct err *err)
     p->o.open_metrics = s->open_metrics;
     p->o.period_ms = (int)s->interval_ms;
     p->o.ring_bytes = (uint64_t)s->history_bytes;
-    p->o.expo.names = names[s->dcgm_names];
+    p->o.prom_export.names = names[s->dcgm_names];
     p->o.dcgm_url = s->dcgm;
     add_list(p->scrape, ARRAY_SIZE(p->scrape) - 1, s->scrape.items, s->scrape.count);
     if (agent_plan_peers(p, s->peers.items, s->peers.count, err))
@@ -149,9 +149,10 @@ static enum rc history_of(struct agent_plan *p, const struct agent_args *a, stru
 
     if (a->history_size && units_bytes_parse(a->history_size, &p->o.ring_bytes, err))
         return err_ctx(err, "--history-size");
-    if (a->history_size && (p->o.ring_bytes < RING_BYTES_MIN || p->o.ring_bytes > RING_BYTES_MAX))
+    if (a->history_size &&
+        (p->o.ring_bytes < HISTORY_BYTES_MIN || p->o.ring_bytes > HISTORY_BYTES_MAX))
         return err_set(err, RC_USAGE, "--history-size '%s' is not between %d MiB and 1 TiB",
-                       a->history_size, RING_BYTES_MIN >> 20);
+                       a->history_size, HISTORY_BYTES_MIN >> 20);
     if (a->history) {
         p->o.ring_path = a->history;
         return RC_OK;
@@ -199,11 +200,11 @@ static void plain_of(struct agent_plan *p, const struct agent_args *a)
     if (a->dcgm)
         p->o.dcgm_url = a->dcgm;
     p->o.gpu.nvml = a->gpu_library ? a->gpu_library : getenv("STOKER_NVML_LIB");
-    p->o.expo.lower_hostname = a->lower_hostname;
+    p->o.prom_export.lower_hostname = a->lower_hostname;
     if (a->names)
-        p->o.expo.names = str_eq(a->names, "new")    ? EXPO_NEW
-                          : str_eq(a->names, "both") ? EXPO_BOTH
-                                                     : EXPO_OLD;
+        p->o.prom_export.names = str_eq(a->names, "new")    ? PROM_EXPORT_NEW
+                                 : str_eq(a->names, "both") ? PROM_EXPORT_BOTH
+                                                            : PROM_EXPORT_OLD;
     add_list(p->scrape, ARRAY_SIZE(p->scrape) - 1, a->scrape.items, a->scrape.count);
     p->o.scrape = p->scrape;
     if (a->once)
@@ -287,12 +288,12 @@ static enum rc metrics_of(struct agent_plan *p, const char *path, struct err *er
         return RC_OK;
     rc = file_read(path, AGENT_METRICS_FILE_MAX, &text, err);
     if (rc == RC_OK)
-        rc = expo_patterns_read(&p->arena, buf_str(&text), &p->o.expo.only, err);
-    for (size_t i = 0; rc == RC_OK && p->o.expo.only[i]; i++)
-        if (!expo_pattern_known(NULL, p->o.expo.only[i]))
+        rc = prom_export_patterns_read(&p->arena, buf_str(&text), &p->o.prom_export.only, err);
+    for (size_t i = 0; rc == RC_OK && p->o.prom_export.only[i]; i++)
+        if (!prom_export_pattern_known(NULL, p->o.prom_export.only[i]))
             log_warn("%s: no metric of ours is called '%s'; one of an application may be", path,
-                     p->o.expo.only[i]);
-    if (rc == RC_OK && !p->o.expo.only[0])
+                     p->o.prom_export.only[i]);
+    if (rc == RC_OK && !p->o.prom_export.only[0])
         rc = err_set(err, RC_PARSE, "it names no metric");
     buf_release(&text);
     return rc == RC_OK ? RC_OK : err_ctx(err, "--metrics-file '%s'", path);

@@ -283,7 +283,8 @@ static enum rc run_once(struct cmd_ctx *ctx, struct agent_plan *p, struct err *e
 /* A site whose own Prometheus wakes people gives it this file. */
 static void print_rules(const struct agent_plan *p, struct buf *out)
 {
-    alert_prom_write(p->o.rules, p->o.rule_count, p->o.expo.names == EXPO_NEW ? EXPO_NEW : EXPO_OLD,
+    alert_prom_write(p->o.rules, p->o.rule_count,
+                     p->o.prom_export.names == PROM_EXPORT_NEW ? PROM_EXPORT_NEW : PROM_EXPORT_OLD,
                      out);
 }
 
@@ -586,7 +587,7 @@ static const struct opt opts_agent[] = {
                "DCGM's names before 4.6, since then, or both (default: old)"),
     OPT(0, "lower-hostname", FLAG, lower_hostname, NULL,
         "label hostname instead of Hostname, as newer exporters have it"),
-    OPT_NUMBER(0, "series-max", series_max, AGENT_SERIES_MIN, TELE_SERIES_MAX,
+    OPT_NUMBER(0, "series-max", series_max, AGENT_SERIES_MIN, TELEMETRY_SERIES_MAX,
                "series kept (default: 8192)"),
     OPT(0, "metrics-file", STR, metrics_file, "FILE",
         "/metrics has these alone: ids, names or kinds with * and ?, one a line, or DCGM's CSV"),

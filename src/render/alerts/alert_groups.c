@@ -334,7 +334,7 @@ static void spare_sleepers(const struct render *r, struct render_alerts *all)
  * another one is in its place. */
 static bool is_of_gpus(const struct render_alert *x)
 {
-    const struct tele_metric *m = tele_metric(x->rule.metric);
+    const struct telemetry_metric *m = telemetry_metric(x->rule.metric);
 
     return x->expr && x->rule.how == ALERT_ABSENT && m && str_starts(m->id, "gpu.") && m->labels &&
            str_starts(m->labels, "gpu,UUID,");
@@ -421,7 +421,7 @@ bool render_alerts_init(struct render *r, struct render_alerts *out)
     struct err err = { 0 };
     size_t count;
 
-    *out = (struct render_alerts){ .names = new_names ? EXPO_NEW : EXPO_OLD };
+    *out = (struct render_alerts){ .names = new_names ? PROM_EXPORT_NEW : PROM_EXPORT_OLD };
     if (alert_rules_of(r->spec, &out->arena, &rules, &count, &err)) {
         render_refuse(r, r->spec->alert_count ? &r->spec->alerts[0].name : NULL, NULL,
                       "there are more than %d alerts", ALERT_RULES_MAX);

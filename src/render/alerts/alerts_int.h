@@ -46,7 +46,7 @@ struct render_alerts {
     size_t count;
     struct alerts_record *records;
     size_t record_count;
-    enum expo_names names; /* of DCGM's fields */
+    enum prom_export_names names; /* of DCGM's fields */
 };
 /* False: something was refused. */
 bool render_alerts_init(struct render *r, struct render_alerts *out);

@@ -32,7 +32,7 @@ static const struct record {
     { "model:requests:rate5m", "model.requests", NULL, "sum by (model) (rate(", "", "[5m]))" },
 };
 
-static void put_record(const struct record *x, enum expo_names names, struct yaml_out *y)
+static void put_record(const struct record *x, enum prom_export_names names, struct yaml_out *y)
 {
     struct buf b = { 0 };
     double scale;
@@ -68,7 +68,8 @@ static void put_cost(struct render *r, struct yaml_out *y)
 
 void prometheus_recording(struct render *r)
 {
-    enum expo_names names = r->spec->agent.dcgm_names == SPEC_DCGM_NEW ? EXPO_NEW : EXPO_OLD;
+    enum prom_export_names names =
+        r->spec->agent.dcgm_names == SPEC_DCGM_NEW ? PROM_EXPORT_NEW : PROM_EXPORT_OLD;
     struct buf *b = render_file(r, "prometheus/rules/recording.yml");
     struct yaml_out y;
 

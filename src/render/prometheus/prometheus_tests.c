@@ -140,7 +140,7 @@ static void plan_mean(const struct alert_rule *r, struct plan *p)
     bool whole;
     int well_at;
 
-    whole = !alert_prom_name(r->metric, EXPO_OLD, &scale); /* computed from a rate */
+    whole = !alert_prom_name(r->metric, PROM_EXPORT_OLD, &scale); /* computed from a rate */
     p->true_at = ticks_of(p, whole ? r->window_ns : r->window_ns / 2);
     p->fires_at = p->true_at + ticks_of(p, r->for_ns);
     well_at = p->fires_at + 2;
@@ -285,7 +285,7 @@ static void label_values(const struct render_alert *x, const char *name, size_t 
 static void labels_of(const struct render_alert *x, const char *id, const char *machine,
                       struct buf *out)
 {
-    const struct tele_metric *m = tele_metric(id);
+    const struct telemetry_metric *m = telemetry_metric(id);
     const char *at = x->at ? x->at : "group=\"g\"";
 
     buf_addf(out, "instance=\"%s:9400\",%s", machine, at);

@@ -182,30 +182,31 @@ bool scan_copy(char *out, size_t cap, const char *word, size_t len)
 
 /* ---- series ---- */
 
-const struct tele_metric *collect_metric(const char *name)
+const struct telemetry_metric *collect_metric(const char *name)
 {
-    const struct tele_metric *m = tele_metric_named(name);
+    const struct telemetry_metric *m = telemetry_metric_named(name);
 
-    return m ? m : tele_metric(name);
+    return m ? m : telemetry_metric(name);
 }
 
-uint32_t collect_id(struct tele *t, unsigned source, const char *name,
-                    const struct tele_label *labels, size_t count)
+uint32_t collect_id(struct telemetry *t, unsigned source, const char *name,
+                    const struct telemetry_label *labels, size_t count)
 {
-    const struct tele_metric *m = collect_metric(name);
+    const struct telemetry_metric *m = collect_metric(name);
 
     assert(m); /* names are ours: data/telemetry.csv lacks one */
-    return m ? tele_series(t, source, m, labels, count) : TELE_NONE;
+    return m ? telemetry_series(t, source, m, labels, count) : TELEMETRY_NONE;
 }
 
-void collect_keys_ids(struct tele *t, unsigned source, const struct collect_key *keys, size_t count,
-                      const struct tele_label *labels, size_t label_count, uint32_t *ids)
+void collect_keys_ids(struct telemetry *t, unsigned source, const struct collect_key *keys,
+                      size_t count, const struct telemetry_label *labels, size_t label_count,
+                      uint32_t *ids)
 {
     for (size_t i = 0; i < count; i++)
         ids[i] = collect_id(t, source, keys[i].prom, labels, label_count);
 }
 
-void collect_keys_set(struct tele *t, const char *text, const struct collect_key *keys,
+void collect_keys_set(struct telemetry *t, const char *text, const struct collect_key *keys,
                       size_t count, const uint32_t *ids)
 {
     for (const char *line = text; *line; line = scan_line(line)) {
@@ -218,7 +219,7 @@ void collect_keys_set(struct tele *t, const char *text, const struct collect_key
         for (size_t i = 0; i < count; i++)
             if (*word == keys[i].key[0] && scan_is(word, len, keys[i].key)) {
                 if (scan_u64(&p, &v))
-                    tele_set(t, ids[i], (double)v * keys[i].scale);
+                    telemetry_set(t, ids[i], (double)v * keys[i].scale);
                 break;
             }
     }

@@ -14,8 +14,8 @@ struct collector {
     const char *name;
     int period_ms; /* default */
     /* State between calls (rates, previous counters); NULL: none. */
-    void *(*open)(const struct root *root, struct tele *t);
-    void (*sample)(void *state, struct tele *t, int64_t now_ns);
+    void *(*open)(const struct root *root, struct telemetry *t);
+    void (*sample)(void *state, struct telemetry *t, int64_t now_ns);
     void (*close)(void *state);
 };
 extern const struct collector collect_cpu, collect_memory, collect_pressure, collect_disk,
@@ -26,7 +26,8 @@ extern const struct collector *const collectors[]; /* ends with NULL */
 /* ---- kmsg: lines of /dev/kmsg (or a file of a test) become events; never blocks */
 struct kmsg;
 struct kmsg *kmsg_open(const struct root *root, const char *path); /* path NULL: /dev/kmsg */
-size_t kmsg_poll(struct kmsg *k, struct tele *t); /* events added; a flood is counted and cut */
+size_t kmsg_poll(struct kmsg *k,
+                 struct telemetry *t); /* events added; a flood is counted and cut */
 void kmsg_close(struct kmsg *k);
 int kmsg_fault_errno(const struct kmsg *k); /* why it cannot be read; 0: it can */
 /* XID or SXID of a kernel line: false when it has none.  gpu is its PCI address as text. */
@@ -75,7 +76,7 @@ void kmsg_stats(const struct kmsg *k, struct kmsg_stats *out);
 
 /* The GPU that a line of the log is about, by the addresses of GPUs that `t` has; its address as
  * the log has it, "": it names none. */
-void kmsg_locate(const struct tele *t, struct tele_event *io, char bdf[24]);
+void kmsg_locate(const struct telemetry *t, struct telemetry_event *io, char bdf[24]);
 
 /* ---- XIDs that two sources tell, each counted once (xid_count.c); one thread */
 enum { XID_COUNT_WINDOW_MS = 300000 }; /* as DCGM's exporter counts them */
@@ -107,18 +108,19 @@ struct process_use {
 bool process_use(const struct root *root, int pid, struct process_use *out);
 
 /* ---- Prometheus text of an application into the table (A6's custom metrics) */
-enum rc promtext_take(struct tele *t, unsigned source, const char *text, size_t len, int64_t now_ns,
-                      const struct tele_label *extra, size_t extra_count, struct err *err) MUST_USE;
+enum rc prom_parse_take(struct telemetry *t, unsigned source, const char *text, size_t len,
+                        int64_t now_ns, const struct telemetry_label *extra, size_t extra_count,
+                        struct err *err) MUST_USE;
 /* Only its samples, one after the other; what `s` points to is valid in the call. */
-struct promtext_sample {
+struct prom_parse_sample {
     const char *name;
-    const struct tele_label *labels;
+    const struct telemetry_label *labels;
     size_t label_count;
     double value;
 };
-enum rc promtext_each(const char *text, size_t len,
-                      void (*fn)(void *arg, const struct promtext_sample *s), void *arg,
-                      struct err *err) MUST_USE;
+enum rc prom_parse_each(const char *text, size_t len,
+                        void (*fn)(void *arg, const struct prom_parse_sample *s), void *arg,
+                        struct err *err) MUST_USE;
 
 /* ---- GPUs: a child process that alone speaks with the driver and sends a stream (stream.h) */
 struct gpu_child_opts {
@@ -136,7 +138,7 @@ enum gpu_child_state {
     GPU_CHILD_NO_DRIVER
 };
 struct gpu_child;
-struct gpu_child *gpu_child_new(const struct gpu_child_opts *o, struct tele *t);
+struct gpu_child *gpu_child_new(const struct gpu_child_opts *o, struct telemetry *t);
 /* To be called in turn with the host sources: reads what came, watches, restarts with backoff.
  * Never blocks. */
 void gpu_child_turn(struct gpu_child *c, int64_t now_ns);

@@ -54,24 +54,24 @@ static const struct collect_key stat_keys[] = {
     { "procs_blocked", "node_procs_blocked", 1 }, { "intr", "node_intr_total", 1 },
 };
 
-static uint32_t uname_id(unsigned source, const struct root *root, struct tele *t)
+static uint32_t uname_id(unsigned source, const struct root *root, struct telemetry *t)
 {
     struct utsname u;
-    struct tele_label l[] = { { "sysname", u.sysname },   { "release", u.release },
-                              { "version", u.version },   { "machine", u.machine },
-                              { "nodename", u.nodename }, { "domainname", u.domainname } };
+    struct telemetry_label l[] = { { "sysname", u.sysname },   { "release", u.release },
+                                   { "version", u.version },   { "machine", u.machine },
+                                   { "nodename", u.nodename }, { "domainname", u.domainname } };
 
     if (!root_is_live(root) || uname(&u))
-        return TELE_NONE;
+        return TELEMETRY_NONE;
     return collect_id(t, source, "node_uname_info", l, ARRAY_SIZE(l));
 }
 
-static void *cpu_open(const struct root *root, struct tele *t)
+static void *cpu_open(const struct root *root, struct telemetry *t)
 {
     static const char *const loads[] = { "node_load1", "node_load5", "node_load15" };
     struct cpu *c = xcalloc(1, sizeof(*c));
 
-    c->source = tele_source(t, collect_cpu.name);
+    c->source = telemetry_source(t, collect_cpu.name);
     c->tick_s = root_is_live(root) ? 1.0 / (double)sysconf(_SC_CLK_TCK) : 0.01;
     c->total[0] = (double)NAN;
     cfile_open(&c->stat, root, "/proc/stat");
@@ -83,7 +83,7 @@ static void *cpu_open(const struct root *root, struct tele *t)
     c->uname = uname_id(c->source, root, t);
     for (size_t i = 0; i < CPU_MODES; i++)
         c->all[i] = collect_id(t, c->source, "host.cpu.all_seconds",
-                               &(struct tele_label){ "mode", modes[i] }, 1);
+                               &(struct telemetry_label){ "mode", modes[i] }, 1);
     for (size_t i = 0; i < ARRAY_SIZE(loads); i++)
         c->load_ids[i] = collect_id(t, c->source, loads[i], NULL, 0);
     c->file_ids[0] = collect_id(t, c->source, "node_filefd_allocated", NULL, 0);
@@ -106,7 +106,7 @@ static void cpu_close(void *state)
     free(c);
 }
 
-static struct one_cpu *cpu_add(struct cpu *c, struct tele *t, uint64_t number)
+static struct one_cpu *cpu_add(struct cpu *c, struct telemetry *t, uint64_t number)
 {
     char name[24];
     struct one_cpu *one;
@@ -118,7 +118,7 @@ static struct one_cpu *cpu_add(struct cpu *c, struct tele *t, uint64_t number)
     *one = (struct one_cpu){ .number = number };
     snprintf(name, sizeof(name), "%llu", (unsigned long long)number);
     for (size_t i = 0; i < CPU_COLUMNS; i++) {
-        struct tele_label l[] = { { "cpu", name }, { "mode", modes[i] } };
+        struct telemetry_label l[] = { { "cpu", name }, { "mode", modes[i] } };
 
         one->ids[i] = collect_id(
             t, c->source, i < CPU_MODES ? "node_cpu_seconds_total" : "node_cpu_guest_seconds_total",
@@ -128,7 +128,7 @@ static struct one_cpu *cpu_add(struct cpu *c, struct tele *t, uint64_t number)
 }
 
 /* `hint` is where it stood last time. */
-static struct one_cpu *cpu_find(struct cpu *c, struct tele *t, uint64_t number, size_t hint)
+static struct one_cpu *cpu_find(struct cpu *c, struct telemetry *t, uint64_t number, size_t hint)
 {
     if (hint < c->count && c->cpus[hint].number == number)
         return &c->cpus[hint];
@@ -151,19 +151,19 @@ static bool read_modes(const struct cpu *c, const char *p, double s[CPU_COLUMNS]
     return n > CPU_IDLE;
 }
 
-static void one_set(struct tele *t, struct one_cpu *one, const double s[CPU_COLUMNS])
+static void one_set(struct telemetry *t, struct one_cpu *one, const double s[CPU_COLUMNS])
 {
     bool reset = s[CPU_IDLE] < one->s[CPU_IDLE] - CPU_BACK_S;
 
     for (size_t i = 0; i < CPU_COLUMNS; i++) {
         if (reset || s[i] > one->s[i])
             one->s[i] = s[i];
-        tele_set(t, one->ids[i], one->s[i]);
+        telemetry_set(t, one->ids[i], one->s[i]);
     }
 }
 
 /* The share since the last sample: unknown after a reset and in the first one. */
-static void all_set(struct cpu *c, struct tele *t, const double s[CPU_COLUMNS])
+static void all_set(struct cpu *c, struct telemetry *t, const double s[CPU_COLUMNS])
 {
     double all = 0, idle, wait;
     bool known = !isnan(c->total[0]);
@@ -172,19 +172,19 @@ static void all_set(struct cpu *c, struct tele *t, const double s[CPU_COLUMNS])
         double d = s[i] - c->total[i];
 
         all += d > 0 ? d : 0;
-        tele_set(t, c->all[i], s[i]);
+        telemetry_set(t, c->all[i], s[i]);
     }
     idle = s[CPU_IDLE] - c->total[CPU_IDLE];
     wait = s[CPU_IOWAIT] - c->total[CPU_IOWAIT];
     if (known && all > 0 && idle >= -CPU_BACK_S) {
         idle = idle > 0 ? idle : 0;
         wait = wait > 0 ? wait : 0;
-        tele_set(t, c->util, 100 * (1 - (idle + wait) / all));
+        telemetry_set(t, c->util, 100 * (1 - (idle + wait) / all));
     }
     memcpy(c->total, s, sizeof(c->total));
 }
 
-static void stat_set(struct cpu *c, struct tele *t)
+static void stat_set(struct cpu *c, struct telemetry *t)
 {
     const char *line = c->text;
     double s[CPU_COLUMNS];
@@ -205,32 +205,32 @@ static void stat_set(struct cpu *c, struct tele *t)
         }
     }
     if (at > 0)
-        tele_set(t, c->cpus_id, (double)at);
+        telemetry_set(t, c->cpus_id, (double)at);
     collect_keys_set(t, line, stat_keys, ARRAY_SIZE(stat_keys), c->procs);
 }
 
-static void cpu_sample(void *state, struct tele *t, int64_t now_ns)
+static void cpu_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct cpu *c = state;
     const char *p = c->text;
     uint64_t n;
     double v;
 
-    tele_begin(t, c->source, now_ns);
-    tele_set(t, c->time, (double)now_ns * 1e-9);
-    tele_set(t, c->uname, 1);
+    telemetry_begin(t, c->source, now_ns);
+    telemetry_set(t, c->time, (double)now_ns * 1e-9);
+    telemetry_set(t, c->uname, 1);
     if (cfile_read(&c->stat, c->text, sizeof(c->text)) > 0)
         stat_set(c, t);
     if (cfile_read(&c->load, c->text, sizeof(c->text)) > 0)
         for (size_t i = 0; i < 3 && scan_f64(&p, &v); i++)
-            tele_set(t, c->load_ids[i], v);
+            telemetry_set(t, c->load_ids[i], v);
     p = c->text;
     if (cfile_read(&c->files, c->text, sizeof(c->text)) > 0 && scan_u64(&p, &n)) {
-        tele_set(t, c->file_ids[0], (double)n);
+        telemetry_set(t, c->file_ids[0], (double)n);
         if (scan_u64(&p, &n) && scan_u64(&p, &n))
-            tele_set(t, c->file_ids[1], (double)n);
+            telemetry_set(t, c->file_ids[1], (double)n);
     }
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_cpu = {

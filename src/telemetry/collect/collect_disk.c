@@ -52,11 +52,11 @@ struct disk {
     char text[COLLECT_FILE_MAX * 2];
 };
 
-static void *disk_open(const struct root *root, struct tele *t)
+static void *disk_open(const struct root *root, struct telemetry *t)
 {
     struct disk *d = xcalloc(1, sizeof(*d));
 
-    d->source = tele_source(t, collect_disk.name);
+    d->source = telemetry_source(t, collect_disk.name);
     cfile_open(&d->file, root, "/proc/diskstats");
     return d;
 }
@@ -107,11 +107,11 @@ static bool is_left_out(const char *s, size_t len)
            s[len - tail - 1] == 'p';
 }
 
-static struct one_disk *disk_find(struct disk *d, struct tele *t, const char *name, size_t len,
+static struct one_disk *disk_find(struct disk *d, struct telemetry *t, const char *name, size_t len,
                                   size_t hint)
 {
     struct one_disk *one;
-    struct tele_label l = { .name = "device" };
+    struct telemetry_label l = { .name = "device" };
 
     if (hint < d->count && scan_is(name, len, d->disks[hint].name))
         return &d->disks[hint];
@@ -131,12 +131,12 @@ static struct one_disk *disk_find(struct disk *d, struct tele *t, const char *na
     return one;
 }
 
-static void disk_sample(void *state, struct tele *t, int64_t now_ns)
+static void disk_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct disk *d = state;
     size_t at = 0;
 
-    tele_begin(t, d->source, now_ns);
+    telemetry_begin(t, d->source, now_ns);
     if (cfile_read_all(&d->file, d->text, sizeof(d->text)) > 0)
         for (const char *line = d->text; *line; line = scan_line(line)) {
             const char *p = line, *name;
@@ -151,9 +151,9 @@ static void disk_sample(void *state, struct tele *t, int64_t now_ns)
                 continue;
             one = disk_find(d, t, name, len, at++);
             for (size_t i = 0; one && i < DISK_COLUMNS && scan_u64(&p, &v); i++)
-                tele_set(t, one->ids[i], (double)v * columns[i].scale);
+                telemetry_set(t, one->ids[i], (double)v * columns[i].scale);
         }
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_disk = {

@@ -46,18 +46,19 @@ bool scan_is(const char *word, size_t len, const char *want);
 bool scan_copy(char *out, size_t cap, const char *word, size_t len);
 
 /* ---- series */
-const struct tele_metric *collect_metric(const char *name); /* NULL: not in the table */
-uint32_t collect_id(struct tele *t, unsigned source, const char *name,
-                    const struct tele_label *labels, size_t count);
+const struct telemetry_metric *collect_metric(const char *name); /* NULL: not in the table */
+uint32_t collect_id(struct telemetry *t, unsigned source, const char *name,
+                    const struct telemetry_label *labels, size_t count);
 
 /* "key value" lines (meminfo, vmstat) of which a table names the wanted ones. */
 struct collect_key {
     const char *key, *prom;
     double scale;
 };
-void collect_keys_ids(struct tele *t, unsigned source, const struct collect_key *keys, size_t count,
-                      const struct tele_label *labels, size_t label_count, uint32_t *ids);
-void collect_keys_set(struct tele *t, const char *text, const struct collect_key *keys,
+void collect_keys_ids(struct telemetry *t, unsigned source, const struct collect_key *keys,
+                      size_t count, const struct telemetry_label *labels, size_t label_count,
+                      uint32_t *ids);
+void collect_keys_set(struct telemetry *t, const char *text, const struct collect_key *keys,
                       size_t count, const uint32_t *ids);
 
 /* ---- file systems that may not answer: asked by a thread of their own (mounts_ask.c) */
@@ -85,7 +86,7 @@ void mounts_ask_free(struct mounts_ask *a); /* never waits for a stuck one */
 /* ---- what a training job says of itself (collect_jobs.c, docs/jobs.md) */
 enum { JOB_STATES = 8 };
 struct job { /* numbers NaN, texts "": not told */
-    char name[128], kind[32], user[64], message[TELE_VALUE_MAX];
+    char name[128], kind[32], user[64], message[TELEMETRY_VALUE_MAX];
     unsigned state;
     double pid, gpus, started_s, updated_s, step, steps, step_seconds, tokens_per_second,
         samples_per_second, loss, mfu, restarts, checkpoint_step, checkpoint_s;

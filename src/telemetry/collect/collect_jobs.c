@@ -152,13 +152,13 @@ struct jobs {
     struct json_out w;
 };
 
-static void *jobs_open(const struct root *root, struct tele *t)
+static void *jobs_open(const struct root *root, struct telemetry *t)
 {
     struct jobs *s = xcalloc(1, sizeof(*s));
     const char *own = root_is_live(root) ? getenv("XDG_RUNTIME_DIR") : NULL;
 
     s->root = root;
-    s->source = tele_source(t, "jobs");
+    s->source = telemetry_source(t, "jobs");
     s->bytes = xmalloc(JOB_FILE_MAX + 2);
     s->seen = xcalloc(JOBS_MAX * JOBS_FOLDERS_MAX, sizeof(*s->seen));
     s->doc.max = JOBS_DOC_MAX;
@@ -207,16 +207,16 @@ static bool is_quick(const struct job *j, double now_s)
     return at_work(j) && age(now_s, j->updated_s) < JOB_QUIET_S;
 }
 
-static void set(struct tele *t, unsigned source, const char *metric, const struct tele_label *l,
-                size_t count, double v)
+static void set(struct telemetry *t, unsigned source, const char *metric,
+                const struct telemetry_label *l, size_t count, double v)
 {
     if (!isnan(v))
-        tele_set(t, tele_series(t, source, tele_metric(metric), l, count), v);
+        telemetry_set(t, telemetry_series(t, source, telemetry_metric(metric), l, count), v);
 }
 
-static void put_values(const struct jobs *s, struct tele *t, const struct job *j, double now_s)
+static void put_values(const struct jobs *s, struct telemetry *t, const struct job *j, double now_s)
 {
-    struct tele_label l[] = {
+    struct telemetry_label l[] = {
         { "job", j->name }, { "kind", j->kind }, { "user", j->user }, { "state", NULL }
     };
     for (unsigned i = 0; i < JOB_STATES; i++) {
@@ -284,14 +284,14 @@ static double middle_busy(const struct jobs *s, const char *name, double now_s)
     return n % 2 ? busy[n / 2] : (busy[n / 2 - 1] + busy[n / 2]) / 2;
 }
 
-static void put_rank(const struct jobs *s, struct tele *t, const struct job *j, double now_s)
+static void put_rank(const struct jobs *s, struct telemetry *t, const struct job *j, double now_s)
 {
     char rank[16], gpu[16] = "";
-    struct tele_label l[] = { { "job", j->name },
-                              { "kind", j->kind },
-                              { "user", j->user },
-                              { "rank", rank },
-                              { "gpu", gpu } };
+    struct telemetry_label l[] = { { "job", j->name },
+                                   { "kind", j->kind },
+                                   { "user", j->user },
+                                   { "rank", rank },
+                                   { "gpu", gpu } };
     double middle = middle_busy(s, j->name, now_s);
 
     if (isnan(j->rank) || !is_quick(j, now_s))
@@ -304,7 +304,7 @@ static void put_rank(const struct jobs *s, struct tele *t, const struct job *j, 
         set(t, s->source, "job.rank.lag", l, ARRAY_SIZE(l), busy_of(j) / middle - 1);
 }
 
-static void put_seen(const struct jobs *s, struct tele *t, double now_s)
+static void put_seen(const struct jobs *s, struct telemetry *t, double now_s)
 {
     for (size_t i = 0; i < s->seen_count; i++) {
         if (leads_job(s, &s->seen[i]))
@@ -389,7 +389,7 @@ static size_t take_folder(struct jobs *s, const char *folder, double now_s)
     return n;
 }
 
-static void jobs_sample(void *state, struct tele *t, int64_t now_ns)
+static void jobs_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct jobs *s = state;
     double now_s = (double)now_ns * 1e-9;
@@ -404,15 +404,15 @@ static void jobs_sample(void *state, struct tele *t, int64_t now_ns)
     s->seen_count = 0;
     for (size_t i = 0; i < s->folder_count; i++)
         files += take_folder(s, s->folders[i], now_s);
-    tele_begin(t, s->source, now_ns);
+    telemetry_begin(t, s->source, now_ns);
     put_seen(s, t, now_s);
-    tele_end(t);
+    telemetry_end(t);
     json_arr_end(&s->w);
     json_obj_end(&s->w);
     if (files && !s->doc.over)
-        tele_doc(t, "jobs", buf_str(&s->doc));
+        telemetry_doc(t, "jobs", buf_str(&s->doc));
     else if (s->had)
-        tele_doc(t, "jobs", NULL);
+        telemetry_doc(t, "jobs", NULL);
     s->had = files && !s->doc.over;
 }
 

@@ -81,12 +81,12 @@ struct lustre {
     char text[LUSTRE_TEXT_MAX];
 };
 
-static void *lustre_open(const struct root *root, struct tele *t)
+static void *lustre_open(const struct root *root, struct telemetry *t)
 {
     struct lustre *l = xcalloc(1, sizeof(*l));
 
     l->root = root;
-    l->source = tele_source(t, collect_lustre.name);
+    l->source = telemetry_source(t, collect_lustre.name);
     l->scan_ns = INT64_MIN;
     return l;
 }
@@ -107,18 +107,18 @@ static const struct lustre_row *rows_of(const struct lustre_group *g, size_t *co
     return g->client[0] ? mount_rows : target_rows;
 }
 
-static void group_ids(struct lustre *l, struct tele *t, struct lustre_group *g)
+static void group_ids(struct lustre *l, struct telemetry *t, struct lustre_group *g)
 {
-    struct tele_label labels[3] = { { "fs", g->fs }, { "client", g->client } };
+    struct telemetry_label labels[3] = { { "fs", g->fs }, { "client", g->client } };
     size_t count, n = g->client[0] ? 2 : 1;
     const struct lustre_row *rows = rows_of(g, &count);
 
     for (size_t i = 0; i < count; i++) {
-        labels[n] = (struct tele_label){ "operation", rows[i].operation };
+        labels[n] = (struct telemetry_label){ "operation", rows[i].operation };
         g->ids[i] =
             collect_id(t, l->source, rows[i].metric, labels, n + (rows[i].operation != NULL));
     }
-    g->known_id = g->down_id = TELE_NONE;
+    g->known_id = g->down_id = TELEMETRY_NONE;
     if (g->client[0])
         return;
     g->known_id = collect_id(t, l->source, "stoker_lustre_targets", labels, 1);
@@ -127,7 +127,7 @@ static void group_ids(struct lustre *l, struct tele *t, struct lustre_group *g)
 
 /* "scratch-ffff8881" of llite is the mount ffff8881 of scratch; "scratch-OST0003-osc-ffff8881" of
  * osc is one of the targets of scratch.  LUSTRE_GROUPS_MAX: neither, or too many. */
-static size_t group_find(struct lustre *l, struct tele *t, const char *entry, bool target)
+static size_t group_find(struct lustre *l, struct telemetry *t, const char *entry, bool target)
 {
     const char *end = target ? strstr(entry, "-OST") : strrchr(entry, '-');
     struct lustre_group g = { 0 };
@@ -162,7 +162,7 @@ static void state_count(struct lustre *l, const char *path, struct lustre_group 
     g->down += !scan_is(word, len, "FULL") && !scan_is(word, len, "IDLE");
 }
 
-static void place_add(struct lustre *l, struct tele *t, const char *folder, const char *entry,
+static void place_add(struct lustre *l, struct telemetry *t, const char *folder, const char *entry,
                       bool target)
 {
     struct lustre_place *p;
@@ -182,7 +182,7 @@ static void place_add(struct lustre *l, struct tele *t, const char *folder, cons
 
 /* The same entry may stand in two folders, with other files in each: the first that has any is
  * taken for the counters. */
-static void scan(struct lustre *l, struct tele *t)
+static void scan(struct lustre *l, struct telemetry *t)
 {
     static const char *const kinds[] = { "llite", "osc" };
     struct arena a = { 0 };
@@ -247,20 +247,20 @@ static void place_sample(struct lustre *l, const struct lustre_place *p)
         line_add(&l->groups[p->group], line);
 }
 
-static void group_set(struct tele *t, const struct lustre_group *g)
+static void group_set(struct telemetry *t, const struct lustre_group *g)
 {
     size_t count;
 
     (void)rows_of(g, &count);
     for (size_t i = 0; i < count; i++)
-        tele_set(t, g->ids[i], g->v[i]);
+        telemetry_set(t, g->ids[i], g->v[i]);
     if (g->known > 0) {
-        tele_set(t, g->known_id, g->known);
-        tele_set(t, g->down_id, g->down);
+        telemetry_set(t, g->known_id, g->known);
+        telemetry_set(t, g->down_id, g->down);
     }
 }
 
-static void lustre_sample(void *state, struct tele *t, int64_t now_ns)
+static void lustre_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct lustre *l = state;
 
@@ -274,10 +274,10 @@ static void lustre_sample(void *state, struct tele *t, int64_t now_ns)
             l->groups[i].v[k] = (double)NAN;
     for (size_t i = 0; i < l->place_count; i++)
         place_sample(l, &l->places[i]);
-    tele_begin(t, l->source, now_ns);
+    telemetry_begin(t, l->source, now_ns);
     for (size_t i = 0; i < l->group_count; i++)
         group_set(t, &l->groups[i]);
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_lustre = { .name = "lustre",

@@ -119,7 +119,7 @@ static const char *number_of(const char *name, const char *prefix)
     return str_starts(name, prefix) && str_to_u64(n, 10, &v) ? n : NULL;
 }
 
-static void nodes_open(struct memory *m, const struct root *root, struct tele *t)
+static void nodes_open(struct memory *m, const struct root *root, struct telemetry *t)
 {
     struct arena a = { 0 };
     struct root_names names;
@@ -137,13 +137,13 @@ static void nodes_open(struct memory *m, const struct root *root, struct tele *t
             if (node->file.error)
                 continue;
             collect_keys_ids(t, m->source, numa, ARRAY_SIZE(numa),
-                             &(struct tele_label){ "node", n }, 1, node->ids);
+                             &(struct telemetry_label){ "node", n }, 1, node->ids);
             m->node_count++;
         }
     arena_release(&a);
 }
 
-static void edac_open(struct memory *m, const struct root *root, struct tele *t)
+static void edac_open(struct memory *m, const struct root *root, struct telemetry *t)
 {
     static const char *const files[2] = { "ce_count", "ue_count" };
     static const char *const proms[2] = { "node_edac_correctable_errors_total",
@@ -155,7 +155,7 @@ static void edac_open(struct memory *m, const struct root *root, struct tele *t)
     if (!collect_list(root, &a, "/sys/devices/system/edac/mc", &names))
         for (size_t i = 0; i < names.count && m->mc_count < MEM_CONTROLLERS_MAX; i++) {
             const char *n = number_of(names.items[i], "mc");
-            struct tele_label l = { "controller", n };
+            struct telemetry_label l = { "controller", n };
             struct mem_controller *mc = &m->mcs[m->mc_count];
 
             if (!n)
@@ -171,11 +171,11 @@ static void edac_open(struct memory *m, const struct root *root, struct tele *t)
     arena_release(&a);
 }
 
-static void *memory_open(const struct root *root, struct tele *t)
+static void *memory_open(const struct root *root, struct telemetry *t)
 {
     struct memory *m = xcalloc(1, sizeof(*m));
 
-    m->source = tele_source(t, collect_memory.name);
+    m->source = telemetry_source(t, collect_memory.name);
     cfile_open(&m->info, root, "/proc/meminfo");
     cfile_open(&m->vm, root, "/proc/vmstat");
     collect_keys_ids(t, m->source, meminfo, ARRAY_SIZE(meminfo), NULL, 0, m->info_ids);
@@ -212,7 +212,7 @@ static void node_heads_blank(char *text)
     }
 }
 
-static void edac_set(struct memory *m, struct tele *t)
+static void edac_set(struct memory *m, struct telemetry *t)
 {
     for (size_t i = 0; i < m->mc_count; i++)
         for (size_t k = 0; k < 2; k++) {
@@ -220,15 +220,15 @@ static void edac_set(struct memory *m, struct tele *t)
             uint64_t v;
 
             if (cfile_read(&m->mcs[i].files[k], m->text, sizeof(m->text)) > 0 && scan_u64(&p, &v))
-                tele_set(t, m->mcs[i].ids[k], (double)v);
+                telemetry_set(t, m->mcs[i].ids[k], (double)v);
         }
 }
 
-static void memory_sample(void *state, struct tele *t, int64_t now_ns)
+static void memory_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct memory *m = state;
 
-    tele_begin(t, m->source, now_ns);
+    telemetry_begin(t, m->source, now_ns);
     if (cfile_read(&m->info, m->text, sizeof(m->text)) > 0)
         collect_keys_set(t, m->text, meminfo, ARRAY_SIZE(meminfo), m->info_ids);
     if (cfile_read_all(&m->vm, m->text, sizeof(m->text)) > 0)
@@ -239,7 +239,7 @@ static void memory_sample(void *state, struct tele *t, int64_t now_ns)
             collect_keys_set(t, m->text, numa, ARRAY_SIZE(numa), m->nodes[i].ids);
         }
     edac_set(m, t);
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_memory = { .name = "memory",

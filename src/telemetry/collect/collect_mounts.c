@@ -37,7 +37,7 @@ static const char *const proms[MOUNT_IDS] = {
 };
 
 struct mount {
-    char device[TELE_VALUE_MAX], point[MOUNTS_PATH_MAX], type[MOUNTS_TYPE_MAX], number[16];
+    char device[TELEMETRY_VALUE_MAX], point[MOUNTS_PATH_MAX], type[MOUNTS_TYPE_MAX], number[16];
     bool remote, readonly, shown, stuck;
     uint32_t ids[MOUNT_IDS];
 };
@@ -59,13 +59,13 @@ static int ask_kernel(const char *path, struct statvfs *out)
     return statvfs(path, out);
 }
 
-static void *mounts_open(const struct root *root, struct tele *t)
+static void *mounts_open(const struct root *root, struct telemetry *t)
 {
     struct mounts *m = xcalloc(1, sizeof(*m));
 
     m->root = root;
     m->live = root_is_live(root);
-    m->source = tele_source(t, collect_mounts.name);
+    m->source = telemetry_source(t, collect_mounts.name);
     cfile_open(&m->info, root, "/proc/self/mountinfo");
     m->ask = mounts_ask_new(ask_kernel, MOUNTS_DEADLINE_MS);
     return m;
@@ -213,11 +213,11 @@ static bool line_read(const char *line, struct mount *n)
     return true;
 }
 
-static void mount_add(struct mounts *m, struct tele *t, const struct mount *n)
+static void mount_add(struct mounts *m, struct telemetry *t, const struct mount *n)
 {
-    struct tele_label l[] = { { "device", n->device },
-                              { "mountpoint", n->point },
-                              { "fstype", n->type } };
+    struct telemetry_label l[] = { { "device", n->device },
+                                   { "mountpoint", n->point },
+                                   { "fstype", n->type } };
     struct mount *at = NULL, *idle = NULL;
 
     for (size_t i = 0; i < m->count; i++) {
@@ -255,7 +255,7 @@ static bool has_changed(struct mounts *m)
     return poll(&p, 1, 0) > 0;
 }
 
-static void list_read(struct mounts *m, struct tele *t)
+static void list_read(struct mounts *m, struct telemetry *t)
 {
     struct mount n;
 
@@ -301,34 +301,34 @@ static int ask_captured(struct mounts *m, const char *point, struct statvfs *v)
     return EAGAIN;
 }
 
-static void mount_set(struct tele *t, const struct mount *n, int rc, const struct statvfs *v)
+static void mount_set(struct telemetry *t, const struct mount *n, int rc, const struct statvfs *v)
 {
     if (rc == EAGAIN)
         return;
-    tele_set(t, n->ids[5], n->readonly);
-    tele_set(t, n->ids[6], rc != 0);
+    telemetry_set(t, n->ids[5], n->readonly);
+    telemetry_set(t, n->ids[6], rc != 0);
     if (rc)
         return;
-    tele_set(t, n->ids[0], (double)v->f_blocks * (double)v->f_frsize);
-    tele_set(t, n->ids[1], (double)v->f_bfree * (double)v->f_frsize);
-    tele_set(t, n->ids[2], (double)v->f_bavail * (double)v->f_frsize);
-    tele_set(t, n->ids[3], (double)v->f_files);
-    tele_set(t, n->ids[4], (double)v->f_ffree);
+    telemetry_set(t, n->ids[0], (double)v->f_blocks * (double)v->f_frsize);
+    telemetry_set(t, n->ids[1], (double)v->f_bfree * (double)v->f_frsize);
+    telemetry_set(t, n->ids[2], (double)v->f_bavail * (double)v->f_frsize);
+    telemetry_set(t, n->ids[3], (double)v->f_files);
+    telemetry_set(t, n->ids[4], (double)v->f_ffree);
 }
 
-static void stuck_tell(struct tele *t, struct mount *n, bool stuck, int64_t now_ns)
+static void stuck_tell(struct telemetry *t, struct mount *n, bool stuck, int64_t now_ns)
 {
-    struct tele_event e = { .time_ns = now_ns, .kind = TELE_EVENT_KERNEL, .gpu = -1 };
+    struct telemetry_event e = { .time_ns = now_ns, .kind = TELEMETRY_EVENT_KERNEL, .gpu = -1 };
 
     if (n->stuck == stuck)
         return;
     n->stuck = stuck;
     snprintf(e.text, sizeof(e.text), "%s file system '%.80s' of '%.80s' %s", n->type, n->point,
              n->device, stuck ? "does not answer" : "answers again");
-    tele_event(t, &e);
+    telemetry_event(t, &e);
 }
 
-static void remote_sample(struct mounts *m, struct tele *t, int64_t now_ns)
+static void remote_sample(struct mounts *m, struct telemetry *t, int64_t now_ns)
 {
     struct mount *who[MOUNTS_ASK_MAX];
     size_t count = 0;
@@ -346,11 +346,11 @@ static void remote_sample(struct mounts *m, struct tele *t, int64_t now_ns)
     }
 }
 
-static void mounts_sample(void *state, struct tele *t, int64_t now_ns)
+static void mounts_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct mounts *m = state;
 
-    tele_begin(t, m->source, now_ns);
+    telemetry_begin(t, m->source, now_ns);
     list_read(m, t);
     for (size_t i = 0; i < m->count; i++) {
         struct mount *n = &m->mounts[i];
@@ -367,7 +367,7 @@ static void mounts_sample(void *state, struct tele *t, int64_t now_ns)
     }
     if (m->live)
         remote_sample(m, t, now_ns);
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_mounts = { .name = "mounts",

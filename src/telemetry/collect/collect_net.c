@@ -72,12 +72,12 @@ struct net {
     char text[COLLECT_FILE_MAX];
 };
 
-static void *net_open(const struct root *root, struct tele *t)
+static void *net_open(const struct root *root, struct telemetry *t)
 {
     struct net *n = xcalloc(1, sizeof(*n));
 
     n->root = root;
-    n->source = tele_source(t, collect_net.name);
+    n->source = telemetry_source(t, collect_net.name);
     cfile_open(&n->dev, root, "/proc/net/dev");
     cfile_open(&n->snmp, root, "/proc/net/snmp");
     cfile_open(&n->netstat, root, "/proc/net/netstat");
@@ -135,10 +135,10 @@ static void one_files_open(const struct net *n, struct one_net *one)
     one->speed_ns = INT64_MIN;
 }
 
-static struct one_net *net_add(struct net *n, struct tele *t, const char *name, size_t len)
+static struct one_net *net_add(struct net *n, struct telemetry *t, const char *name, size_t len)
 {
     struct one_net *one = NULL, fresh = { .seen = n->turn };
-    struct tele_label l = { .name = "device" };
+    struct telemetry_label l = { .name = "device" };
     bool full = n->count == NETS_MAX;
 
     for (size_t i = 0; i < n->count && full && !one; i++)
@@ -170,7 +170,7 @@ static struct one_net *net_add(struct net *n, struct tele *t, const char *name, 
 }
 
 /* One that was away for a turn may be another device under the old name. */
-static struct one_net *net_find(struct net *n, struct tele *t, const char *name, size_t len,
+static struct one_net *net_find(struct net *n, struct telemetry *t, const char *name, size_t len,
                                 size_t hint)
 {
     struct one_net *one = hint < n->count ? &n->nets[hint] : NULL;
@@ -213,27 +213,27 @@ static void speed_read(const struct net *n, struct one_net *one, int64_t now_ns)
         one->speed = (double)mbps * NET_MBPS_BYTES;
 }
 
-static void one_set(const struct net *n, struct tele *t, struct one_net *one, int64_t now_ns)
+static void one_set(const struct net *n, struct telemetry *t, struct one_net *one, int64_t now_ns)
 {
     char text[NET_SMALL_MAX];
     const char *p = text;
     uint64_t v;
 
     if (cfile_read(&one->state, text, sizeof(text)) > 0)
-        tele_set(t, one->up, !strncmp(text, "up", 2));
+        telemetry_set(t, one->up, !strncmp(text, "up", 2));
     if (cfile_read(&one->changes, text, sizeof(text)) > 0 && scan_u64(&p, &v))
-        tele_set(t, one->changes_id, (double)v);
+        telemetry_set(t, one->changes_id, (double)v);
     p = text;
     if (cfile_read(&one->carrier, text, sizeof(text)) > 0 && scan_u64(&p, &v))
-        tele_set(t, one->carrier_id, (double)v); /* EINVAL while it is not up */
+        telemetry_set(t, one->carrier_id, (double)v); /* EINVAL while it is not up */
     speed_read(n, one, now_ns);
     if (one->mtu > 0)
-        tele_set(t, one->mtu_id, one->mtu);
+        telemetry_set(t, one->mtu_id, one->mtu);
     if (one->speed > 0)
-        tele_set(t, one->speed_id, one->speed);
+        telemetry_set(t, one->speed_id, one->speed);
 }
 
-static void dev_set(struct net *n, struct tele *t, int64_t now_ns)
+static void dev_set(struct net *n, struct telemetry *t, int64_t now_ns)
 {
     size_t at = 0;
 
@@ -252,13 +252,14 @@ static void dev_set(struct net *n, struct tele *t, int64_t now_ns)
             continue;
         p = colon + 1;
         for (size_t i = 0; i < NET_COLUMNS && scan_u64(&p, &v); i++)
-            tele_set(t, one->ids[i], (double)v);
+            telemetry_set(t, one->ids[i], (double)v);
         one_set(n, t, one, now_ns);
     }
 }
 
 /* Names and numbers of one protocol, side by side. */
-static void protocol_set(const struct net *n, struct tele *t, const char *names, const char *values)
+static void protocol_set(const struct net *n, struct telemetry *t, const char *names,
+                         const char *values)
 {
     const char *head, *word;
     size_t head_len = scan_word(&names, &head), len;
@@ -270,10 +271,10 @@ static void protocol_set(const struct net *n, struct tele *t, const char *names,
         for (size_t i = 0; i < ARRAY_SIZE(protocols); i++)
             if (v >= 0 && scan_is(word, len, protocols[i].name) &&
                 scan_is(head, head_len, protocols[i].protocol))
-                tele_set(t, n->protocol_ids[i], (double)v);
+                telemetry_set(t, n->protocol_ids[i], (double)v);
 }
 
-static void protocols_set(const struct net *n, struct tele *t)
+static void protocols_set(const struct net *n, struct telemetry *t)
 {
     for (const char *line = n->text; *line;) {
         const char *next = scan_line(line);
@@ -284,7 +285,7 @@ static void protocols_set(const struct net *n, struct tele *t)
     }
 }
 
-static void sockets_set(const struct net *n, struct tele *t)
+static void sockets_set(const struct net *n, struct telemetry *t)
 {
     static const char head[] = "TCP: inuse ";
     const char *p = strstr(n->text, head);
@@ -294,15 +295,15 @@ static void sockets_set(const struct net *n, struct tele *t)
         return;
     p += strlen(head);
     if (scan_u64(&p, &v))
-        tele_set(t, n->sockets, (double)v);
+        telemetry_set(t, n->sockets, (double)v);
 }
 
-static void net_sample(void *state, struct tele *t, int64_t now_ns)
+static void net_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct net *n = state;
 
     n->turn++;
-    tele_begin(t, n->source, now_ns);
+    telemetry_begin(t, n->source, now_ns);
     if (cfile_read_all(&n->dev, n->text, sizeof(n->text)) > 0)
         dev_set(n, t, now_ns);
     if (cfile_read_all(&n->snmp, n->text, sizeof(n->text)) > 0)
@@ -311,7 +312,7 @@ static void net_sample(void *state, struct tele *t, int64_t now_ns)
         protocols_set(n, t);
     if (cfile_read(&n->sockstat, n->text, sizeof(n->text)) > 0)
         sockets_set(n, t);
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_net = {

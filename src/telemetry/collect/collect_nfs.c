@@ -14,7 +14,7 @@
 enum {
     NFS_MOUNTS_MAX = 32,      /* mounts shown */
     NFS_TEXT_MAX = 512 << 10, /* bytes read of mountstats: some 4 KiB a mount */
-    NFS_EXPORT_MAX = TELE_VALUE_MAX,
+    NFS_EXPORT_MAX = TELEMETRY_VALUE_MAX,
     NFS_BYTES = 8, /* numbers of a "bytes:" line */
     NFS_COLUMNS = 8,
 };
@@ -58,15 +58,15 @@ struct nfs {
     char text[NFS_TEXT_MAX];
 };
 
-static void *nfs_open(const struct root *root, struct tele *t)
+static void *nfs_open(const struct root *root, struct telemetry *t)
 {
     struct nfs *n = xcalloc(1, sizeof(*n));
 
-    n->source = tele_source(t, collect_nfs.name);
+    n->source = telemetry_source(t, collect_nfs.name);
     cfile_open(&n->stats, root, "/proc/self/mountstats");
     cfile_open(&n->rpc, root, "/proc/net/rpc/nfs");
     if (n->rpc.fd < 0)
-        n->rpcs = n->retransmissions = n->refreshes = TELE_NONE;
+        n->rpcs = n->retransmissions = n->refreshes = TELEMETRY_NONE;
     else {
         n->rpcs = collect_id(t, n->source, "node_nfs_rpcs_total", NULL, 0);
         n->retransmissions =
@@ -96,9 +96,11 @@ struct nfs_head {
     char address[COLLECT_NAME_MAX], protocol[16];
 };
 
-static struct nfs_mount *mount_find(struct nfs *n, struct tele *t, const struct nfs_head *h)
+static struct nfs_mount *mount_find(struct nfs *n, struct telemetry *t, const struct nfs_head *h)
 {
-    struct tele_label l[4] = { { "export", NULL }, { "protocol", NULL }, { "mountaddr", NULL } };
+    struct telemetry_label l[4] = { { "export", NULL },
+                                    { "protocol", NULL },
+                                    { "mountaddr", NULL } };
     struct nfs_mount *m = NULL;
     bool full = n->count == NFS_MOUNTS_MAX;
 
@@ -126,12 +128,13 @@ static struct nfs_mount *mount_find(struct nfs *n, struct tele *t, const struct 
     l[2].value = m->address;
     m->age = collect_id(t, n->source, "node_mountstats_nfs_age_seconds_total", l, 3);
     for (size_t i = 0; i < NFS_BYTES; i++)
-        m->bytes[i] = byte_proms[i] ? collect_id(t, n->source, byte_proms[i], l, 3) : TELE_NONE;
+        m->bytes[i] =
+            byte_proms[i] ? collect_id(t, n->source, byte_proms[i], l, 3) : TELEMETRY_NONE;
     for (size_t o = 0; o < ARRAY_SIZE(ops); o++)
         for (size_t i = 0; i < NFS_COLUMNS; i++) {
-            l[3] = (struct tele_label){ "operation", ops[o] };
+            l[3] = (struct telemetry_label){ "operation", ops[o] };
             m->ops[o][i] =
-                columns[i].prom ? collect_id(t, n->source, columns[i].prom, l, 4) : TELE_NONE;
+                columns[i].prom ? collect_id(t, n->source, columns[i].prom, l, 4) : TELEMETRY_NONE;
         }
     n->count += !full;
     return m;
@@ -164,7 +167,7 @@ static void options_read(const char *line, struct nfs_head *h)
         h->address[0] = '\0';
 }
 
-static void op_set(struct tele *t, const struct nfs_mount *m, const char *word, size_t len,
+static void op_set(struct telemetry *t, const struct nfs_mount *m, const char *word, size_t len,
                    const char *p)
 {
     uint64_t v, requests = 0;
@@ -176,14 +179,14 @@ static void op_set(struct tele *t, const struct nfs_mount *m, const char *word, 
                     requests = v;
                 if (i == NFS_TRANSMISSIONS)
                     v = v > requests ? v - requests : 0;
-                tele_set(t, m->ops[o][i], (double)v * columns[i].scale);
+                telemetry_set(t, m->ops[o][i], (double)v * columns[i].scale);
             }
             return;
         }
 }
 
 /* One mount's lines; the next device's line, or the end. */
-static const char *mount_sample(struct nfs *n, struct tele *t, const char *line)
+static const char *mount_sample(struct nfs *n, struct telemetry *t, const char *line)
 {
     struct nfs_head h;
     struct nfs_mount *m = NULL;
@@ -214,16 +217,16 @@ static const char *mount_sample(struct nfs *n, struct tele *t, const char *line)
             if (m)
                 m->seen = n->turn;
             if (m && age && scan_u64(&age, &v))
-                tele_set(t, m->age, (double)v);
+                telemetry_set(t, m->age, (double)v);
             for (size_t i = 0; m && bytes && i < NFS_BYTES && scan_u64(&bytes, &v); i++)
-                tele_set(t, m->bytes[i], (double)v);
+                telemetry_set(t, m->bytes[i], (double)v);
         } else if (m && word[len - 1] == ':')
             op_set(t, m, word, len - 1, p);
     }
     return line;
 }
 
-static void rpc_set(const struct nfs *n, struct tele *t)
+static void rpc_set(const struct nfs *n, struct telemetry *t)
 {
     const uint32_t ids[] = { n->rpcs, n->retransmissions, n->refreshes };
     uint64_t v;
@@ -234,22 +237,22 @@ static void rpc_set(const struct nfs *n, struct tele *t)
         if (strncmp(line, "rpc ", 4) != 0)
             continue;
         for (size_t i = 0; i < ARRAY_SIZE(ids) && scan_u64(&p, &v); i++)
-            tele_set(t, ids[i], (double)v);
+            telemetry_set(t, ids[i], (double)v);
     }
 }
 
-static void nfs_sample(void *state, struct tele *t, int64_t now_ns)
+static void nfs_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct nfs *n = state;
 
     n->turn++;
-    tele_begin(t, n->source, now_ns);
+    telemetry_begin(t, n->source, now_ns);
     if (cfile_read_all(&n->stats, n->text, sizeof(n->text)) > 0)
         for (const char *line = n->text; *line;)
             line = strncmp(line, "device ", 7) ? scan_line(line) : mount_sample(n, t, line);
     if (cfile_read_all(&n->rpc, n->text, sizeof(n->text)) > 0)
         rpc_set(n, t);
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_nfs = {

@@ -31,25 +31,25 @@ struct pressure {
     uint32_t avg10[PRESSURE_FILES][2]; /* some, full */
 };
 
-static void *pressure_open(const struct root *root, struct tele *t)
+static void *pressure_open(const struct root *root, struct telemetry *t)
 {
     struct pressure *p = xcalloc(1, sizeof(*p));
 
-    p->source = tele_source(t, collect_pressure.name);
+    p->source = telemetry_source(t, collect_pressure.name);
     for (size_t i = 0; i < PRESSURE_FILES; i++) {
         cfile_open(&p->files[i], root, files[i].path);
         p->some[i] = files[i].some && !p->files[i].error
                          ? collect_id(t, p->source, files[i].some, NULL, 0)
-                         : TELE_NONE;
+                         : TELEMETRY_NONE;
         p->full[i] = files[i].full && !p->files[i].error
                          ? collect_id(t, p->source, files[i].full, NULL, 0)
-                         : TELE_NONE;
+                         : TELEMETRY_NONE;
         for (int k = 0; k < 2; k++) {
-            struct tele_label l[] = { { "resource", files[i].name },
-                                      { "kind", k ? "full" : "some" } };
+            struct telemetry_label l[] = { { "resource", files[i].name },
+                                           { "kind", k ? "full" : "some" } };
 
             p->avg10[i][k] = p->files[i].error
-                                 ? TELE_NONE
+                                 ? TELEMETRY_NONE
                                  : collect_id(t, p->source, "host.pressure.avg10", l, 2);
         }
     }
@@ -66,7 +66,7 @@ static void pressure_close(void *state)
 }
 
 /* "some avg10=0.00 avg60=0.00 avg300=0.00 total=123": per cent, microseconds. */
-static void line_set(struct tele *t, const char *line, uint32_t id, uint32_t avg10)
+static void line_set(struct telemetry *t, const char *line, uint32_t id, uint32_t avg10)
 {
     const char *end = strchrnul(line, '\n');
     const char *at = memmem(line, (size_t)(end - line), "total=", 6);
@@ -75,20 +75,20 @@ static void line_set(struct tele *t, const char *line, uint32_t id, uint32_t avg
     double pct;
 
     if (!strncmp(line + strlen("some "), "avg10=", 6) && scan_f64(&avg, &pct))
-        tele_set(t, avg10, pct);
+        telemetry_set(t, avg10, pct);
     if (!at)
         return;
     at += 6;
     if (scan_u64(&at, &us))
-        tele_set(t, id, (double)us * 1e-6);
+        telemetry_set(t, id, (double)us * 1e-6);
 }
 
-static void pressure_sample(void *state, struct tele *t, int64_t now_ns)
+static void pressure_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct pressure *p = state;
     char text[PRESSURE_TEXT_MAX];
 
-    tele_begin(t, p->source, now_ns);
+    telemetry_begin(t, p->source, now_ns);
     for (size_t i = 0; i < PRESSURE_FILES; i++) {
         ssize_t n;
 
@@ -106,7 +106,7 @@ static void pressure_sample(void *state, struct tele *t, int64_t now_ns)
                 line_set(t, line, p->full[i], p->avg10[i][1]);
         }
     }
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_pressure = { .name = "pressure",

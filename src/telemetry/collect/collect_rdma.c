@@ -104,12 +104,12 @@ struct rdma {
     struct arena arena; /* of one look into the folders */
 };
 
-static void *rdma_open(const struct root *root, struct tele *t)
+static void *rdma_open(const struct root *root, struct telemetry *t)
 {
     struct rdma *r = xcalloc(1, sizeof(*r));
 
     r->root = root;
-    r->source = tele_source(t, collect_rdma.name);
+    r->source = telemetry_source(t, collect_rdma.name);
     r->scan_ns = INT64_MIN;
     return r;
 }
@@ -164,13 +164,13 @@ static void word_of(const struct rdma *r, const char *device, const char *file, 
 }
 
 /* Of the device: its ports ask for the same series. */
-static uint32_t info_id(const struct rdma *r, struct tele *t, const char *device)
+static uint32_t info_id(const struct rdma *r, struct telemetry *t, const char *device)
 {
     char board[RDMA_TEXT_MAX], firmware[RDMA_TEXT_MAX], type[RDMA_TEXT_MAX];
-    struct tele_label l[] = { { "device", device },
-                              { "board_id", board },
-                              { "firmware_version", firmware },
-                              { "hca_type", type } };
+    struct telemetry_label l[] = { { "device", device },
+                                   { "board_id", board },
+                                   { "firmware_version", firmware },
+                                   { "hca_type", type } };
 
     word_of(r, device, "board_id", board, sizeof(board));
     word_of(r, device, "fw_ver", firmware, sizeof(firmware));
@@ -178,10 +178,10 @@ static uint32_t info_id(const struct rdma *r, struct tele *t, const char *device
     return collect_id(t, r->source, "node_infiniband_info", l, ARRAY_SIZE(l));
 }
 
-static void port_add(struct rdma *r, struct tele *t, const char *device, const char *number)
+static void port_add(struct rdma *r, struct telemetry *t, const char *device, const char *number)
 {
     struct rdma_port *p;
-    struct tele_label l[] = { { "device", device }, { "port", number } };
+    struct telemetry_label l[] = { { "device", device }, { "port", number } };
 
     for (size_t i = 0; i < r->count; i++)
         if (str_eq(r->ports[i].device, device) && str_eq(r->ports[i].number, number)) {
@@ -208,7 +208,7 @@ static void port_add(struct rdma *r, struct tele *t, const char *device, const c
     r->count++;
 }
 
-static void scan(struct rdma *r, struct tele *t)
+static void scan(struct rdma *r, struct telemetry *t)
 {
     struct root_names devices, ports;
     char path[ROOT_PATH_MAX];
@@ -302,7 +302,7 @@ static double rate_of(const struct rdma *r, const struct rdma_port *p)
     return gbps * 1e9 / 8;
 }
 
-static void port_sample(const struct rdma *r, struct tele *t, struct rdma_port *p)
+static void port_sample(const struct rdma *r, struct telemetry *t, struct rdma_port *p)
 {
     char text[RDMA_TEXT_MAX];
     const char *s = text;
@@ -315,7 +315,7 @@ static void port_sample(const struct rdma *r, struct tele *t, struct rdma_port *
         return;
     }
     if (scan_u64(&s, &v))
-        tele_set(t, p->state_id, (double)v);
+        telemetry_set(t, p->state_id, (double)v);
     counters_read(r, p, slow);
     if (slow) {
         p->phys = number_of(r, p, "phys_state");
@@ -323,13 +323,13 @@ static void port_sample(const struct rdma *r, struct tele *t, struct rdma_port *
         p->fresh = false;
     }
     for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
-        tele_set(t, p->ids[i], p->values[i]);
-    tele_set(t, p->phys_id, p->phys);
-    tele_set(t, p->rate_id, p->rate);
-    tele_set(t, p->info_id, 1);
+        telemetry_set(t, p->ids[i], p->values[i]);
+    telemetry_set(t, p->phys_id, p->phys);
+    telemetry_set(t, p->rate_id, p->rate);
+    telemetry_set(t, p->info_id, 1);
 }
 
-static void rdma_sample(void *state, struct tele *t, int64_t now_ns)
+static void rdma_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct rdma *r = state;
 
@@ -338,11 +338,11 @@ static void rdma_sample(void *state, struct tele *t, int64_t now_ns)
         scan(r, t);
         r->scan_ns = now_ns;
     }
-    tele_begin(t, r->source, now_ns);
+    telemetry_begin(t, r->source, now_ns);
     for (size_t i = 0; i < r->count; i++)
         if (r->ports[i].live)
             port_sample(r, t, &r->ports[i]);
-    tele_end(t);
+    telemetry_end(t);
     r->turn++;
 }
 

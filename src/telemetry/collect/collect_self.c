@@ -60,13 +60,13 @@ static double boot_time(const struct root *root)
     return (double)s;
 }
 
-static void *self_open(const struct root *root, struct tele *t)
+static void *self_open(const struct root *root, struct telemetry *t)
 {
     struct self *s = xcalloc(1, sizeof(*s));
     bool live = root_is_live(root);
 
     s->root = root;
-    s->source = tele_source(t, collect_self.name);
+    s->source = telemetry_source(t, collect_self.name);
     s->tick_s = live ? 1.0 / (double)sysconf(_SC_CLK_TCK) : 0.01;
     s->page = live ? (double)sysconf(_SC_PAGESIZE) : 4096;
     s->boot_s = boot_time(root);
@@ -225,7 +225,7 @@ static void task_children(void *arg, const char *name)
 }
 
 /* Newer kernels tell how many there are as the folder's size; else they are counted. */
-static void fds_set(const struct self *s, struct tele *t)
+static void fds_set(const struct self *s, struct telemetry *t)
 {
     struct stat st;
     size_t count;
@@ -237,10 +237,10 @@ static void fds_set(const struct self *s, struct tele *t)
     else
         count = each_name(s->fds, NULL, NULL);
     if (count > 0)
-        tele_set(t, s->open_fds, (double)count);
+        telemetry_set(t, s->open_fds, (double)count);
 }
 
-static void limits_set(const struct self *s, struct tele *t, const char *text)
+static void limits_set(const struct self *s, struct telemetry *t, const char *text)
 {
     static const char head[] = "Max open files";
     const char *p = strstr(text, head);
@@ -250,32 +250,32 @@ static void limits_set(const struct self *s, struct tele *t, const char *text)
         return;
     p += strlen(head);
     if (scan_u64(&p, &v))
-        tele_set(t, s->max_fds, (double)v);
+        telemetry_set(t, s->max_fds, (double)v);
 }
 
-static void self_sample(void *state, struct tele *t, int64_t now_ns)
+static void self_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct self *s = state;
     char text[SELF_TEXT_MAX];
     struct children c = { .s = s };
     struct usage u = { 0 };
 
-    tele_begin(t, s->source, now_ns);
+    telemetry_begin(t, s->source, now_ns);
     (void)each_name(s->tasks, task_children, &c);
     if (cfile_read(&s->stat, text, sizeof(text)) > 0 && stat_read(s->tick_s, text, &u)) {
-        tele_set(t, s->cpu, u.cpu_s + c.sum.cpu_s);
-        tele_set(t, s->threads, u.threads);
+        telemetry_set(t, s->cpu, u.cpu_s + c.sum.cpu_s);
+        telemetry_set(t, s->threads, u.threads);
         if (s->boot_s > 0)
-            tele_set(t, s->start, s->boot_s + u.start_ticks * s->tick_s);
+            telemetry_set(t, s->start, s->boot_s + u.start_ticks * s->tick_s);
     }
     if (cfile_read(&s->statm, text, sizeof(text)) > 0 && statm_read(text, &u)) {
-        tele_set(t, s->rss, u.rss_pages * s->page);
-        tele_set(t, s->anon, (u.anon_pages + c.sum.anon_pages) * s->page);
+        telemetry_set(t, s->rss, u.rss_pages * s->page);
+        telemetry_set(t, s->anon, (u.anon_pages + c.sum.anon_pages) * s->page);
     }
     if (cfile_read(&s->limits, text, sizeof(text)) > 0)
         limits_set(s, t, text);
     fds_set(s, t);
-    tele_end(t);
+    telemetry_end(t);
 }
 
 const struct collector collect_self = {

@@ -7,15 +7,15 @@
 
 /* ---- one value ---- */
 void gpu_put(struct gpu_sampler *s, uint32_t *id, const char *metric,
-             const struct tele_label *labels, size_t count, double value)
+             const struct telemetry_label *labels, size_t count, double value)
 {
-    struct tele_series series = { .labels = labels, .label_count = count };
+    struct telemetry_series series = { .labels = labels, .label_count = count };
 
     if (isnan(value))
         return;
-    if (*id == TELE_NONE) {
-        series.metric = tele_metric(metric);
-        if (!series.metric || !s->writer || s->next_id >= TELE_SERIES_MAX)
+    if (*id == TELEMETRY_NONE) {
+        series.metric = telemetry_metric(metric);
+        if (!series.metric || !s->writer || s->next_id >= TELEMETRY_SERIES_MAX)
             return;
         *id = s->next_id++;
         stream_series(s->writer, 0, *id, &series, "gpu");
@@ -30,14 +30,14 @@ void gpu_put(struct gpu_sampler *s, uint32_t *id, const char *metric,
 }
 
 /* ---- labels ---- */
-static void label(struct tele_label *out, size_t *n, const char *name, const char *value)
+static void label(struct telemetry_label *out, size_t *n, const char *name, const char *value)
 {
     if (value[0])
-        out[(*n)++] = (struct tele_label){ name, value };
+        out[(*n)++] = (struct telemetry_label){ name, value };
 }
 
 size_t gpu_labels(const struct gpu_sampler *s, const struct gpu_dev *g, const struct gpu_mig *m,
-                  struct gpu_label_text *text, struct tele_label *out)
+                  struct gpu_label_text *text, struct telemetry_label *out)
 {
     size_t n = 0;
 
@@ -60,7 +60,7 @@ size_t gpu_labels(const struct gpu_sampler *s, const struct gpu_dev *g, const st
 static void put_values(struct gpu_sampler *s, struct gpu_dev *g, struct gpu_mig *m)
 {
     struct gpu_values *v = m ? &m->values : &g->values;
-    struct tele_label labels[GPU_LABELS_MAX];
+    struct telemetry_label labels[GPU_LABELS_MAX];
     struct gpu_label_text text = { 0 };
     size_t n = gpu_labels(s, g, m, &text, labels);
 
@@ -71,9 +71,9 @@ static void put_values(struct gpu_sampler *s, struct gpu_dev *g, struct gpu_mig 
 static void put_links(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct gpu_label_text text = { 0 };
-    struct tele_label labels[3] = { { "gpu", text.index },
-                                    { "UUID", g->uuid },
-                                    { "nvlink", text.link } };
+    struct telemetry_label labels[3] = { { "gpu", text.index },
+                                         { "UUID", g->uuid },
+                                         { "nvlink", text.link } };
 
     snprintf(text.index, sizeof(text.index), "%u", g->index);
     for (unsigned i = 0; i < g->link_count; i++) {
@@ -87,7 +87,7 @@ static void put_links(struct gpu_sampler *s, struct gpu_dev *g)
 void gpu_put_gpu(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct gpu_label_text text = { 0 };
-    struct tele_label labels[GPU_LABELS_MAX];
+    struct telemetry_label labels[GPU_LABELS_MAX];
 
     if (!g->known)
         return;
@@ -106,7 +106,7 @@ static void put_calls(struct gpu_sampler *s)
 {
     for (unsigned i = 0; i < GPU_CALL_LOAD; i++) {
         struct gpu_call_stat *st = &s->stats[i];
-        struct tele_label call = { "call", gpu_call_name(i) };
+        struct telemetry_label call = { "call", gpu_call_name(i) };
 
         if (!st->count)
             continue;

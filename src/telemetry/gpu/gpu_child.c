@@ -59,7 +59,7 @@ struct hung_call { /* that was told of; 0 once it has returned */
 struct gpu_child {
     struct gpu_child_opts opts;
     char *library; /* owned; NULL: the usual one */
-    struct tele *t;
+    struct telemetry *t;
     unsigned source, watch; /* of the stream, of what we tell about it */
     uint32_t ids[4];
     int64_t told_ms; /* last batch of ours */
@@ -91,18 +91,18 @@ struct gpu_child {
 };
 
 /* ---- telling ---- */
-static void tell(struct gpu_child *c, enum tele_event_kind kind, int gpu, const char *fmt, ...)
+static void tell(struct gpu_child *c, enum telemetry_event_kind kind, int gpu, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
-static void tell(struct gpu_child *c, enum tele_event_kind kind, int gpu, const char *fmt, ...)
+static void tell(struct gpu_child *c, enum telemetry_event_kind kind, int gpu, const char *fmt, ...)
 {
-    struct tele_event e = { .time_ns = clock_unix_ms() * 1000000, .kind = kind, .gpu = gpu };
+    struct telemetry_event e = { .time_ns = clock_unix_ms() * 1000000, .kind = kind, .gpu = gpu };
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(e.text, sizeof(e.text), fmt, ap);
     va_end(ap);
     str_make_text(e.text);
-    tele_event(c->t, &e);
+    telemetry_event(c->t, &e);
 }
 
 /* Nothing is known of the GPUs from here on. */
@@ -111,16 +111,16 @@ static void forget(struct gpu_child *c, int64_t now_ns)
     if (!c->heard)
         return;
     c->heard = false;
-    tele_begin(c->t, c->source, now_ns);
-    tele_end(c->t);
-    tele_doc(c->t, "processes", NULL);
-    tele_doc(c->t, "gpu_labels", NULL);
+    telemetry_begin(c->t, c->source, now_ns);
+    telemetry_end(c->t);
+    telemetry_doc(c->t, "processes", NULL);
+    telemetry_doc(c->t, "gpu_labels", NULL);
 }
 
 static void set_hung_call(struct gpu_child *c, const char *call, int gpu, double seconds)
 {
     char number[12];
-    struct tele_label l[] = { { "call", call }, { "gpu", number } };
+    struct telemetry_label l[] = { { "call", call }, { "gpu", number } };
     size_t i = 0;
 
     while (i < c->call_count && !(str_eq(c->calls[i].call, call) && c->calls[i].gpu == gpu))
@@ -131,12 +131,12 @@ static void set_hung_call(struct gpu_child *c, const char *call, int gpu, double
         snprintf(number, sizeof(number), "%d", gpu);
         c->calls[i] = (struct hung_call){ .gpu = gpu };
         str_copy(c->calls[i].call, sizeof(c->calls[i].call), call);
-        c->calls[i].id =
-            tele_series(c->t, c->watch, tele_metric("gpu.driver.call.hung"), l, gpu < 0 ? 1 : 2);
+        c->calls[i].id = telemetry_series(c->t, c->watch, telemetry_metric("gpu.driver.call.hung"),
+                                          l, gpu < 0 ? 1 : 2);
         c->call_count++;
     }
     c->calls[i].hangs = true;
-    tele_set(c->t, c->calls[i].id, seconds);
+    telemetry_set(c->t, c->calls[i].id, seconds);
 }
 
 /* Which call hangs, in which GPU and for how long; those that have returned are 0. */
@@ -151,7 +151,7 @@ static void tell_hung_calls(struct gpu_child *c, int64_t now_ms)
                       (double)(now_ms - c->abandoned[i].since_ms) / 1000);
     for (size_t i = 0; i < c->call_count; i++)
         if (!c->calls[i].hangs)
-            tele_set(c->t, c->calls[i].id, 0);
+            telemetry_set(c->t, c->calls[i].id, 0);
 }
 
 static void tell_state(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
@@ -164,16 +164,16 @@ static void tell_state(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
     if (c->told_ms && now_ms - c->told_ms < 500)
         return;
     c->told_ms = now_ms;
-    tele_begin(c->t, c->watch, now_ns);
+    telemetry_begin(c->t, c->watch, now_ns);
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        const struct tele_metric *m = tele_metric(names[i]);
+        const struct telemetry_metric *m = telemetry_metric(names[i]);
 
-        if (m && c->ids[i] == TELE_NONE)
-            c->ids[i] = tele_series(c->t, c->watch, m, NULL, 0);
-        tele_set(c->t, c->ids[i], values[i]);
+        if (m && c->ids[i] == TELEMETRY_NONE)
+            c->ids[i] = telemetry_series(c->t, c->watch, m, NULL, 0);
+        telemetry_set(c->t, c->ids[i], values[i]);
     }
     tell_hung_calls(c, now_ms);
-    tele_end(c->t);
+    telemetry_end(c->t);
 }
 
 /* ---- starting ---- */
@@ -243,7 +243,8 @@ static void start(struct gpu_child *c, int64_t now_ms)
     c->page = page;
     atomic_store(&page->skip, skipped(c));
     if (!start_process(c, fd)) {
-        tell(c, TELE_EVENT_AGENT, -1, "could not start the GPU collector: %s", strerror(errno));
+        tell(c, TELEMETRY_EVENT_AGENT, -1, "could not start the GPU collector: %s",
+             strerror(errno));
         c->start_ms = now_ms + GPU_BACKOFF_MS_MAX;
     } else {
         c->reader = stream_reader_new(&reader);
@@ -293,11 +294,11 @@ static void tell_crash(struct gpu_child *c, int status)
 
     gpu_step_text(step, call, sizeof(call));
     if (WIFSIGNALED(status))
-        tell(c, TELE_EVENT_AGENT, step.gpu, "the GPU collector crashed in %s: %s", call,
+        tell(c, TELEMETRY_EVENT_AGENT, step.gpu, "the GPU collector crashed in %s: %s", call,
              strsignal(WTERMSIG(status)));
     else
-        tell(c, TELE_EVENT_AGENT, step.gpu, "the GPU collector ended in %s with status %d", call,
-             WEXITSTATUS(status));
+        tell(c, TELEMETRY_EVENT_AGENT, step.gpu, "the GPU collector ended in %s with status %d",
+             call, WEXITSTATUS(status));
 }
 
 static void ended(struct gpu_child *c, int status, int64_t now_ms)
@@ -315,15 +316,15 @@ static void ended(struct gpu_child *c, int status, int64_t now_ms)
     } else if (code == GPU_EXIT_ASKED) {
         c->start_ms = now_ms;
         if (asked && !c->wanted)
-            tell(c, TELE_EVENT_AGENT, -1, "the driver is released");
+            tell(c, TELEMETRY_EVENT_AGENT, -1, "the driver is released");
     } else if (code == GPU_EXIT_NO_DRIVER) {
         c->start_ms = now_ms + GPU_NO_DRIVER_MS;
         if (heard)
-            tell(c, TELE_EVENT_GPU, -1, "the driver is gone: %s", reason);
+            tell(c, TELEMETRY_EVENT_GPU, -1, "the driver is gone: %s", reason);
     } else if (code == GPU_EXIT_SKEW || code == GPU_EXIT_RELOADED) {
         later(c, now_ms);
         if (is_news(c, reason))
-            tell(c, TELE_EVENT_GPU, -1, "%s: %s",
+            tell(c, TELEMETRY_EVENT_GPU, -1, "%s: %s",
                  code == GPU_EXIT_SKEW ? "driver and library are of two versions"
                                        : "the driver went away underneath",
                  reason);
@@ -347,7 +348,7 @@ static void hang(struct gpu_child *c, int64_t now_ms)
         gpu_step_text(step, c->call, sizeof(c->call));
     buf_reset(&c->where);
     gpu_where((int)c->pid, &c->where);
-    tell(c, TELE_EVENT_HANG, step.gpu, "%s has not returned for %.1f s (%s)", c->call,
+    tell(c, TELEMETRY_EVENT_HANG, step.gpu, "%s has not returned for %.1f s (%s)", c->call,
          (double)(now_ms - c->hung_ms) / 1000, buf_str(&c->where));
     atomic_store(&c->page->end, 1);
 }
@@ -372,7 +373,7 @@ static void abandon(struct gpu_child *c, int64_t now_ms)
     else
         later(c, now_ms);
     if (c->abandoned_count == GPU_ABANDONED_MAX)
-        tell(c, TELE_EVENT_HANG, gpu, "%d collectors hang in the driver: no more are started",
+        tell(c, TELEMETRY_EVENT_HANG, gpu, "%d collectors hang in the driver: no more are started",
              GPU_ABANDONED_MAX);
 }
 
@@ -386,7 +387,7 @@ static void watch_abandoned(struct gpu_child *c, int64_t now_ms)
             i++;
             continue;
         }
-        tell(c, TELE_EVENT_HANG, a->gpu, "%s came to an end after %.1f s", a->call,
+        tell(c, TELEMETRY_EVENT_HANG, a->gpu, "%s came to an end after %.1f s", a->call,
              (double)(now_ms - a->since_ms) / 1000);
         gpu_page_unmap(a->page);
         *a = c->abandoned[--c->abandoned_count];
@@ -425,7 +426,8 @@ static void read_stream(struct gpu_child *c, int64_t now_ms)
     }
     free(data);
     if (!fine && !atomic_load(&c->page->end)) {
-        tell(c, TELE_EVENT_AGENT, -1, "the GPU collector sends what is not a stream: %s", err.msg);
+        tell(c, TELEMETRY_EVENT_AGENT, -1, "the GPU collector sends what is not a stream: %s",
+             err.msg);
         c->garbled = true;
         atomic_store(&c->page->end, 1);
     }
@@ -442,7 +444,7 @@ static void watch(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
     c->steps = steps;
     if (waitpid(c->pid, &status, WNOHANG) != 0) {
         if (c->hung)
-            tell(c, TELE_EVENT_HANG, -1, "%s came to an end after %.1f s", c->call,
+            tell(c, TELEMETRY_EVENT_HANG, -1, "%s came to an end after %.1f s", c->call,
                  (double)(now_ms - c->hung_ms) / 1000);
         ended(c, status, now_ms);
         forget(c, now_ns);
@@ -470,7 +472,7 @@ void gpu_child_turn(struct gpu_child *c, int64_t now_ns)
 }
 
 /* ---- the interface ---- */
-struct gpu_child *gpu_child_new(const struct gpu_child_opts *o, struct tele *t)
+struct gpu_child *gpu_child_new(const struct gpu_child_opts *o, struct telemetry *t)
 {
     struct gpu_child *c = xcalloc(1, sizeof(*c));
 
@@ -485,10 +487,10 @@ struct gpu_child *gpu_child_new(const struct gpu_child_opts *o, struct tele *t)
     if (c->opts.hang_ms <= 0)
         c->opts.hang_ms = GPU_HANG_DEFAULT;
     c->t = t;
-    c->source = tele_source(t, "gpu");
-    c->watch = tele_source(t, "gpu-watch");
+    c->source = telemetry_source(t, "gpu");
+    c->watch = telemetry_source(t, "gpu-watch");
     for (size_t i = 0; i < ARRAY_SIZE(c->ids); i++)
-        c->ids[i] = TELE_NONE;
+        c->ids[i] = TELEMETRY_NONE;
     c->fd = -1;
     c->wanted = true;
     return c;

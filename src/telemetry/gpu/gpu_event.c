@@ -38,13 +38,13 @@ static const struct {
 static const char *const actions[] = { "none",      "GPU reset",       "node reboot",
                                        "drain P2P", "drain and reset", "recover IMEX domain" };
 
-void gpu_event_tell(struct gpu_sampler *s, enum tele_event_kind kind, int code, const char *fmt,
-                    ...)
+void gpu_event_tell(struct gpu_sampler *s, enum telemetry_event_kind kind, int code,
+                    const char *fmt, ...)
 {
-    struct tele_event e = { .time_ns = clock_unix_ms() * 1000000,
-                            .kind = kind,
-                            .gpu = s->gpu ? (int)s->gpu->index : -1,
-                            .code = code };
+    struct telemetry_event e = { .time_ns = clock_unix_ms() * 1000000,
+                                 .kind = kind,
+                                 .gpu = s->gpu ? (int)s->gpu->index : -1,
+                                 .code = code };
     va_list ap;
 
     va_start(ap, fmt);
@@ -62,14 +62,14 @@ static void take_event(struct gpu_sampler *s, const struct nvml_event *e)
             s->gpu = &s->gpus[i];
     if (e->type & NVML_EVENT_XID) {
         int code = e->data <= INT32_MAX ? (int)e->data : 0;
-        char words[TELE_VALUE_MAX];
+        char words[TELEMETRY_VALUE_MAX];
 
         xid_words(code, words, sizeof(words));
-        gpu_event_tell(s, TELE_EVENT_XID, code, "XID %d: %.180s", code, words);
+        gpu_event_tell(s, TELEMETRY_EVENT_XID, code, "XID %d: %.180s", code, words);
     }
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (e->type & texts[i].bit)
-            gpu_event_tell(s, TELE_EVENT_GPU, 0, "%s", texts[i].text);
+            gpu_event_tell(s, TELEMETRY_EVENT_GPU, 0, "%s", texts[i].text);
     s->gpu = NULL;
 }
 
@@ -85,9 +85,10 @@ void gpu_recovery_check(struct gpu_sampler *s)
     if (now == g->carry->recovery)
         return;
     if (now < (int)ARRAY_SIZE(actions))
-        gpu_event_tell(s, TELE_EVENT_RECOVERY, now, "recovery action: %s", actions[now]);
+        gpu_event_tell(s, TELEMETRY_EVENT_RECOVERY, now, "recovery action: %s", actions[now]);
     else
-        gpu_event_tell(s, TELE_EVENT_RECOVERY, now, "recovery action %d: ask the operator", now);
+        gpu_event_tell(s, TELEMETRY_EVENT_RECOVERY, now, "recovery action %d: ask the operator",
+                       now);
     g->carry->recovery = now;
 }
 
@@ -157,7 +158,7 @@ bool gpu_events_wait(struct gpu_sampler *s, int ms)
         char why[96];
 
         s->events_off = true;
-        gpu_event_tell(s, TELE_EVENT_AGENT, 0, "events of the driver are not heard: %s",
+        gpu_event_tell(s, TELEMETRY_EVENT_AGENT, 0, "events of the driver are not heard: %s",
                        gpu_code_text(s, rc, why, sizeof(why)));
     }
     gpu_events_open(s); /* without what was lost */

@@ -255,7 +255,7 @@ struct gpu_call_stat {
 };
 
 struct gpu_values {              /* of a GPU, a MIG instance */
-    uint32_t ids[GPU_ROW_COUNT]; /* of the stream; TELE_NONE: not told yet */
+    uint32_t ids[GPU_ROW_COUNT]; /* of the stream; TELEMETRY_NONE: not told yet */
     double v[GPU_ROW_COUNT];     /* NaN: unknown */
 };
 
@@ -406,8 +406,8 @@ void gpu_events_open(struct gpu_sampler *s);
 void gpu_events_close(struct gpu_sampler *s);
 /* Waits for at most `ms`; what came is in s->out.  False: there is nothing to wait on. */
 bool gpu_events_wait(struct gpu_sampler *s, int ms);
-void gpu_event_tell(struct gpu_sampler *s, enum tele_event_kind kind, int code, const char *fmt,
-                    ...) PRINTF_LIKE(4, 5);
+void gpu_event_tell(struct gpu_sampler *s, enum telemetry_event_kind kind, int code,
+                    const char *fmt, ...) PRINTF_LIKE(4, 5);
 void gpu_recovery_check(struct gpu_sampler *s);
 
 /* gpu_batch.c: series and their values */
@@ -417,10 +417,10 @@ struct gpu_label_text {
     char index[12], gi[12], link[12];
 };
 size_t gpu_labels(const struct gpu_sampler *s, const struct gpu_dev *g, const struct gpu_mig *m,
-                  struct gpu_label_text *text, struct tele_label *out);
+                  struct gpu_label_text *text, struct telemetry_label *out);
 /* The value of a series in this batch; `id` is made at first use.  NaN is left out. */
 void gpu_put(struct gpu_sampler *s, uint32_t *id, const char *metric,
-             const struct tele_label *labels, size_t count, double value);
+             const struct telemetry_label *labels, size_t count, double value);
 void gpu_put_gpu(struct gpu_sampler *s, struct gpu_dev *g); /* all of one */
 void gpu_put_driver(struct gpu_sampler *s);                 /* calls, number of GPUs */
 void gpu_batch_send(struct gpu_sampler *s, int64_t now_ns); /* into s->out */

@@ -28,22 +28,22 @@ static const char *const names[LABELS] = { "hpc_job",   "pod",     "namespace",
                                            "container", "pod_uid", "unit" };
 
 struct labels {
-    char text[LABELS][TELE_VALUE_MAX]; /* "": none */
+    char text[LABELS][TELEMETRY_VALUE_MAX]; /* "": none */
 };
 
 static void of_owner(const struct owner *o, struct labels *out)
 {
     *out = (struct labels){ 0 };
-    (void)str_copy(out->text[HPC_JOB], TELE_VALUE_MAX, o->slurm_job);
-    (void)str_copy(out->text[POD], TELE_VALUE_MAX, o->pod);
-    (void)str_copy(out->text[NAMESPACE], TELE_VALUE_MAX, o->pod_namespace);
-    (void)str_copy(out->text[POD_UID], TELE_VALUE_MAX, o->pod_uid);
+    (void)str_copy(out->text[HPC_JOB], TELEMETRY_VALUE_MAX, o->slurm_job);
+    (void)str_copy(out->text[POD], TELEMETRY_VALUE_MAX, o->pod);
+    (void)str_copy(out->text[NAMESPACE], TELEMETRY_VALUE_MAX, o->pod_namespace);
+    (void)str_copy(out->text[POD_UID], TELEMETRY_VALUE_MAX, o->pod_uid);
     if (o->pod_container[0])
-        (void)str_copy(out->text[CONTAINER], TELE_VALUE_MAX, o->pod_container);
+        (void)str_copy(out->text[CONTAINER], TELEMETRY_VALUE_MAX, o->pod_container);
     else
-        snprintf(out->text[CONTAINER], TELE_VALUE_MAX, "%.*s", OWNER_ID_SHOWN, o->container);
+        snprintf(out->text[CONTAINER], TELEMETRY_VALUE_MAX, "%.*s", OWNER_ID_SHOWN, o->container);
     if (!o->slurm_job[0] && !o->pod_uid[0] && !o->container[0])
-        (void)str_copy(out->text[UNIT], TELE_VALUE_MAX, o->unit);
+        (void)str_copy(out->text[UNIT], TELEMETRY_VALUE_MAX, o->unit);
 }
 
 /* Of one GPU, and one instance of it when gi is not negative. */

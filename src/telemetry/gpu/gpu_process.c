@@ -34,7 +34,7 @@ static struct gpu_process *entry(struct gpu_sampler *s, unsigned pid, int gi, in
                                .gi = gi,
                                .ci = ci,
                                .graphics = graphics,
-                               .ids = { TELE_NONE, TELE_NONE } };
+                               .ids = { TELEMETRY_NONE, TELEMETRY_NONE } };
     return p;
 }
 
@@ -177,19 +177,19 @@ static void find_owner(struct gpu_sampler *s, struct gpu_process *p)
     if (!p->owned)
         p->owner = (struct owner){ 0 };
     if (memcmp(&was, &p->owner, sizeof(was)) != 0)
-        p->ids[0] = p->ids[1] = TELE_NONE; /* other labels: another series */
+        p->ids[0] = p->ids[1] = TELEMETRY_NONE; /* other labels: another series */
 }
 
 /* One that was unknown for a while may have lost its id to another: it is told anew. */
 static void put_value(struct gpu_sampler *s, struct gpu_process *p, int k, const char *metric,
-                      const struct tele_label *labels, size_t count, double v)
+                      const struct telemetry_label *labels, size_t count, double v)
 {
     if (isnan(v))
         return;
-    if (s->round - p->told[k] + 1 >= TELE_REST_BATCHES)
-        p->ids[k] = TELE_NONE;
+    if (s->round - p->told[k] + 1 >= TELEMETRY_REST_BATCHES)
+        p->ids[k] = TELEMETRY_NONE;
     p->told[k] = s->round;
-    s->process_ids += p->ids[k] == TELE_NONE;
+    s->process_ids += p->ids[k] == TELEMETRY_NONE;
     gpu_put(s, &p->ids[k], metric, labels, count, v);
 }
 
@@ -204,22 +204,22 @@ static void put(struct gpu_sampler *s, struct gpu_process *p)
         { "pod_uid", o->pod_uid },     { "pod", o->pod },   { "namespace", o->pod_namespace },
         { "container", o->container }, { "unit", o->unit }
     };
-    struct tele_label labels[GPU_LABELS_MAX];
+    struct telemetry_label labels[GPU_LABELS_MAX];
     char index[12], pid[12], gi[12];
     size_t n = 0;
 
     snprintf(index, sizeof(index), "%u", p->gpu);
     snprintf(pid, sizeof(pid), "%u", p->pid);
-    labels[n++] = (struct tele_label){ "gpu", index };
-    labels[n++] = (struct tele_label){ "UUID", g->uuid };
-    labels[n++] = (struct tele_label){ "pid", pid };
+    labels[n++] = (struct telemetry_label){ "gpu", index };
+    labels[n++] = (struct telemetry_label){ "UUID", g->uuid };
+    labels[n++] = (struct telemetry_label){ "pid", pid };
     if (p->gi >= 0) {
         snprintf(gi, sizeof(gi), "%d", p->gi);
-        labels[n++] = (struct tele_label){ "GPU_I_ID", gi };
+        labels[n++] = (struct telemetry_label){ "GPU_I_ID", gi };
     }
     for (size_t i = 0; i < ARRAY_SIZE(from); i++)
         if (from[i].value[0])
-            labels[n++] = (struct tele_label){ from[i].name, from[i].value };
+            labels[n++] = (struct telemetry_label){ from[i].name, from[i].value };
     put_value(s, p, 0, "process.gpu.memory", labels, n, p->memory_bytes);
     put_value(s, p, 1, "process.gpu.util", labels, n, p->sm);
 }

@@ -22,7 +22,7 @@ void gpu_values_clear(struct gpu_values *v, bool ids)
     for (size_t i = 0; i < GPU_ROW_COUNT; i++) {
         v->v[i] = NAN;
         if (ids)
-            v->ids[i] = TELE_NONE;
+            v->ids[i] = TELEMETRY_NONE;
     }
 }
 
@@ -550,7 +550,7 @@ static void find_links(struct gpu_sampler *s, struct gpu_dev *g)
     g->links = g->link_count ? xcalloc(g->link_count, sizeof(*g->links)) : NULL;
     for (unsigned i = 0; i < g->link_count; i++)
         for (size_t k = 0; k < GPU_LINK_ROWS; k++) {
-            g->links[i].ids[k] = TELE_NONE;
+            g->links[i].ids[k] = TELEMETRY_NONE;
             g->links[i].v[k] = NAN;
         }
 }
@@ -579,7 +579,7 @@ bool gpu_attach(struct gpu_sampler *s, struct gpu_dev *g)
         return false;
     }
     if (!g->known)
-        g->lost_id = TELE_NONE;
+        g->lost_id = TELEMETRY_NONE;
     g->known = true;
     find_carry(s, g);
     find_links(s, g);

@@ -31,11 +31,11 @@ struct gpu_sampler *gpu_sampler_new(struct gpu_page *page, const struct root *ro
         root_open(page->root[0] ? page->root : NULL, &s->own_root, NULL) == RC_OK)
         s->root = s->own_root;
     s->out.max = GPU_OUT_MAX;
-    memset(s->stat_ids, 0xff, sizeof(s->stat_ids)); /* TELE_NONE */
+    memset(s->stat_ids, 0xff, sizeof(s->stat_ids)); /* TELEMETRY_NONE */
     memset(s->count_ids, 0xff, sizeof(s->count_ids));
     for (unsigned i = 0; i < NVML_GPUS_MAX; i++) {
         s->gpus[i].index = i;
-        s->gpus[i].lost_id = TELE_NONE;
+        s->gpus[i].lost_id = TELEMETRY_NONE;
         gpu_values_clear(&s->gpus[i].values, true);
     }
     return s;
@@ -128,10 +128,10 @@ void gpu_tell_lost(struct gpu_sampler *s)
         return;
     *told = g->lost;
     if (g->lost)
-        gpu_event_tell(s, TELE_EVENT_GPU, 0, "GPU %u %s %s is lost: %s", g->index, g->uuid, g->bus,
-                       gpu_code_text(s, g->why, why, sizeof(why)));
+        gpu_event_tell(s, TELEMETRY_EVENT_GPU, 0, "GPU %u %s %s is lost: %s", g->index, g->uuid,
+                       g->bus, gpu_code_text(s, g->why, why, sizeof(why)));
     else
-        gpu_event_tell(s, TELE_EVENT_GPU, 0, "GPU %u %s %s answers again", g->index, g->uuid,
+        gpu_event_tell(s, TELEMETRY_EVENT_GPU, 0, "GPU %u %s %s answers again", g->index, g->uuid,
                        g->bus);
 }
 

@@ -106,72 +106,72 @@ bool kmsg_xid(const char *line, int *code, char bdf[24], char *text, size_t cap)
 
 struct rule {
     const char *word, *and_word; /* both must be in the line, whatever the case; NULL: the one */
-    enum tele_event_kind kind;
+    enum telemetry_event_kind kind;
 };
 static const struct rule rules[] = {
     /* GPUs and their driver */
-    { "fallen off the bus", NULL, TELE_EVENT_GPU },
-    { "NVRM:", "RmInitAdapter failed", TELE_EVENT_GPU },
-    { "NVRM:", "API mismatch", TELE_EVENT_GPU },
-    { "NVRM:", "GPU is probably locked", TELE_EVENT_GPU },
-    { "NVRM:", "is already bound to", TELE_EVENT_GPU },
-    { "nvidia", "ERROR detected invalid context", TELE_EVENT_GPU },
-    { "segfault at", "libnccl", TELE_EVENT_KERNEL },
-    { "segfault at", "libcuda", TELE_EVENT_KERNEL },
+    { "fallen off the bus", NULL, TELEMETRY_EVENT_GPU },
+    { "NVRM:", "RmInitAdapter failed", TELEMETRY_EVENT_GPU },
+    { "NVRM:", "API mismatch", TELEMETRY_EVENT_GPU },
+    { "NVRM:", "GPU is probably locked", TELEMETRY_EVENT_GPU },
+    { "NVRM:", "is already bound to", TELEMETRY_EVENT_GPU },
+    { "nvidia", "ERROR detected invalid context", TELEMETRY_EVENT_GPU },
+    { "segfault at", "libnccl", TELEMETRY_EVENT_KERNEL },
+    { "segfault at", "libcuda", TELEMETRY_EVENT_KERNEL },
     /* memory */
-    { "Killed process ", NULL, TELE_EVENT_KERNEL },
-    { "Kill process ", "sacrifice child", TELE_EVENT_KERNEL },
-    { "page allocation failure", NULL, TELE_EVENT_KERNEL },
+    { "Killed process ", NULL, TELEMETRY_EVENT_KERNEL },
+    { "Kill process ", "sacrifice child", TELEMETRY_EVENT_KERNEL },
+    { "page allocation failure", NULL, TELEMETRY_EVENT_KERNEL },
     /* PCIe and machine checks */
-    { "AER:", "Uncorrect", TELE_EVENT_KERNEL },
-    { "pciehp", "Link Down", TELE_EVENT_KERNEL },
-    { "pciehp", "Card not present", TELE_EVENT_KERNEL },
-    { "EDAC ", " CE ", TELE_EVENT_KERNEL },
-    { "EDAC ", " UE ", TELE_EVENT_KERNEL },
-    { "[Hardware Error]", NULL, TELE_EVENT_KERNEL },
-    { "Memory failure:", NULL, TELE_EVENT_KERNEL },
-    { "temperature above threshold", NULL, TELE_EVENT_KERNEL },
+    { "AER:", "Uncorrect", TELEMETRY_EVENT_KERNEL },
+    { "pciehp", "Link Down", TELEMETRY_EVENT_KERNEL },
+    { "pciehp", "Card not present", TELEMETRY_EVENT_KERNEL },
+    { "EDAC ", " CE ", TELEMETRY_EVENT_KERNEL },
+    { "EDAC ", " UE ", TELEMETRY_EVENT_KERNEL },
+    { "[Hardware Error]", NULL, TELEMETRY_EVENT_KERNEL },
+    { "Memory failure:", NULL, TELEMETRY_EVENT_KERNEL },
+    { "temperature above threshold", NULL, TELEMETRY_EVENT_KERNEL },
     /* disks and file systems */
-    { "nvme", "Device not ready", TELE_EVENT_KERNEL },
-    { "nvme", "probe failure", TELE_EVENT_KERNEL },
-    { "I/O error", NULL, TELE_EVENT_KERNEL },
-    { "critical medium error", NULL, TELE_EVENT_KERNEL },
-    { "EXT4-fs error", NULL, TELE_EVENT_KERNEL },
-    { "Remounting filesystem read-only", NULL, TELE_EVENT_KERNEL },
-    { "XFS (", "corruption", TELE_EVENT_KERNEL },
-    { "XFS (", "Shutting down filesystem", TELE_EVENT_KERNEL },
-    { "BTRFS", "error", TELE_EVENT_KERNEL },
-    { "BTRFS", "critical", TELE_EVENT_KERNEL },
-    { "Disk failure on", NULL, TELE_EVENT_KERNEL },
-    { "nfs: server ", "not responding", TELE_EVENT_KERNEL },
-    { "nfs: server ", " OK", TELE_EVENT_KERNEL },
-    { "LustreError:", NULL, TELE_EVENT_KERNEL },
-    { "Lustre:", "was lost", TELE_EVENT_KERNEL },
-    { "Lustre:", "Connection restored", TELE_EVENT_KERNEL },
+    { "nvme", "Device not ready", TELEMETRY_EVENT_KERNEL },
+    { "nvme", "probe failure", TELEMETRY_EVENT_KERNEL },
+    { "I/O error", NULL, TELEMETRY_EVENT_KERNEL },
+    { "critical medium error", NULL, TELEMETRY_EVENT_KERNEL },
+    { "EXT4-fs error", NULL, TELEMETRY_EVENT_KERNEL },
+    { "Remounting filesystem read-only", NULL, TELEMETRY_EVENT_KERNEL },
+    { "XFS (", "corruption", TELEMETRY_EVENT_KERNEL },
+    { "XFS (", "Shutting down filesystem", TELEMETRY_EVENT_KERNEL },
+    { "BTRFS", "error", TELEMETRY_EVENT_KERNEL },
+    { "BTRFS", "critical", TELEMETRY_EVENT_KERNEL },
+    { "Disk failure on", NULL, TELEMETRY_EVENT_KERNEL },
+    { "nfs: server ", "not responding", TELEMETRY_EVENT_KERNEL },
+    { "nfs: server ", " OK", TELEMETRY_EVENT_KERNEL },
+    { "LustreError:", NULL, TELEMETRY_EVENT_KERNEL },
+    { "Lustre:", "was lost", TELEMETRY_EVENT_KERNEL },
+    { "Lustre:", "Connection restored", TELEMETRY_EVENT_KERNEL },
     /* network and RDMA */
-    { "Link is Down", NULL, TELE_EVENT_LINK },
-    { "Link is Up", NULL, TELE_EVENT_LINK },
-    { ": Link down", NULL, TELE_EVENT_LINK },
-    { ": Link up", NULL, TELE_EVENT_LINK },
-    { "link status definitely", NULL, TELE_EVENT_LINK },
-    { "Port module event", NULL, TELE_EVENT_LINK },
-    { "Port: ", "Link DOWN", TELE_EVENT_LINK },
-    { "Port: ", "Link ACTIVE", TELE_EVENT_LINK },
-    { "NETDEV WATCHDOG", NULL, TELE_EVENT_LINK },
-    { "insufficient power on the PCIe slot", NULL, TELE_EVENT_KERNEL },
-    { "mlx5", "Will cause a leak of a command resource", TELE_EVENT_KERNEL },
-    { "mlx5", "health compromised", TELE_EVENT_KERNEL },
-    { "mlx5", "Fatal error", TELE_EVENT_KERNEL },
-    { "mlx5", "ACCESS_REG", TELE_EVENT_KERNEL },
+    { "Link is Down", NULL, TELEMETRY_EVENT_LINK },
+    { "Link is Up", NULL, TELEMETRY_EVENT_LINK },
+    { ": Link down", NULL, TELEMETRY_EVENT_LINK },
+    { ": Link up", NULL, TELEMETRY_EVENT_LINK },
+    { "link status definitely", NULL, TELEMETRY_EVENT_LINK },
+    { "Port module event", NULL, TELEMETRY_EVENT_LINK },
+    { "Port: ", "Link DOWN", TELEMETRY_EVENT_LINK },
+    { "Port: ", "Link ACTIVE", TELEMETRY_EVENT_LINK },
+    { "NETDEV WATCHDOG", NULL, TELEMETRY_EVENT_LINK },
+    { "insufficient power on the PCIe slot", NULL, TELEMETRY_EVENT_KERNEL },
+    { "mlx5", "Will cause a leak of a command resource", TELEMETRY_EVENT_KERNEL },
+    { "mlx5", "health compromised", TELEMETRY_EVENT_KERNEL },
+    { "mlx5", "Fatal error", TELEMETRY_EVENT_KERNEL },
+    { "mlx5", "ACCESS_REG", TELEMETRY_EVENT_KERNEL },
     /* the kernel itself */
-    { "soft lockup - CPU#", NULL, TELE_EVENT_KERNEL },
-    { "hard LOCKUP", NULL, TELE_EVENT_KERNEL },
-    { "self-detected stall", NULL, TELE_EVENT_KERNEL },
-    { "detected stalls on CPU", NULL, TELE_EVENT_KERNEL },
-    { "Kernel panic", NULL, TELE_EVENT_KERNEL },
-    { "BUG: ", NULL, TELE_EVENT_KERNEL },
-    { "Oops: ", NULL, TELE_EVENT_KERNEL },
-    { "file-max limit", NULL, TELE_EVENT_KERNEL },
+    { "soft lockup - CPU#", NULL, TELEMETRY_EVENT_KERNEL },
+    { "hard LOCKUP", NULL, TELEMETRY_EVENT_KERNEL },
+    { "self-detected stall", NULL, TELEMETRY_EVENT_KERNEL },
+    { "detected stalls on CPU", NULL, TELEMETRY_EVENT_KERNEL },
+    { "Kernel panic", NULL, TELEMETRY_EVENT_KERNEL },
+    { "BUG: ", NULL, TELEMETRY_EVENT_KERNEL },
+    { "Oops: ", NULL, TELEMETRY_EVENT_KERNEL },
+    { "file-max limit", NULL, TELEMETRY_EVENT_KERNEL },
 };
 static const struct rule *rule_of(const char *line)
 {
@@ -352,18 +352,18 @@ static void bdf_short(const char *in, char out[24])
 }
 
 /* The index of the GPU at an address, from the labels of its series; -1: not known. */
-static int gpu_at(const struct tele *t, const char *bdf)
+static int gpu_at(const struct telemetry *t, const char *bdf)
 {
     char want[24], have[24];
-    size_t count = tele_count(t);
+    size_t count = telemetry_count(t);
 
     bdf_short(bdf, want);
     for (size_t i = 0; i < count; i++) {
-        const struct tele_series *s = tele_get(t, (uint32_t)i);
+        const struct telemetry_series *s = telemetry_get(t, (uint32_t)i);
         const char *gpu = NULL, *at = NULL;
         int64_t n;
 
-        if (!s || s->metric->entity != TELE_GPU)
+        if (!s || s->metric->entity != TELEMETRY_GPU)
             continue;
         for (size_t k = 0; k < s->label_count; k++) {
             if (str_eq(s->labels[k].name, "gpu"))
@@ -390,15 +390,15 @@ static int64_t time_of(const struct kmsg *k, int64_t us)
     return own;
 }
 
-static void tell(const struct kmsg *k, struct tele *t, int64_t us, struct tele_event *e)
+static void tell(const struct kmsg *k, struct telemetry *t, int64_t us, struct telemetry_event *e)
 {
     e->time_ns = time_of(k, us);
-    tele_event(t, e);
+    telemetry_event(t, e);
 }
 
-static void cut_tell(const struct kmsg *k, struct tele *t, struct slot *s, int64_t us)
+static void cut_tell(const struct kmsg *k, struct telemetry *t, struct slot *s, int64_t us)
 {
-    struct tele_event e = { .kind = TELE_EVENT_KERNEL, .gpu = -1 };
+    struct telemetry_event e = { .kind = TELEMETRY_EVENT_KERNEL, .gpu = -1 };
 
     snprintf(e.text, sizeof(e.text), "%llu more %s of the kernel log like '%s' %s left out",
              (unsigned long long)s->cut, s->cut == 1 ? "line" : "lines", s->what,
@@ -423,7 +423,7 @@ static struct slot *slot_of(struct kmsg *k, const char *what)
 }
 
 /* Whether one more of this kind may be told now. */
-static bool slot_take(struct kmsg *k, struct tele *t, const char *what, int64_t us)
+static bool slot_take(struct kmsg *k, struct telemetry *t, const char *what, int64_t us)
 {
     struct slot *s = slot_of(k, what);
     int64_t now = us < 0 ? s->refilled_us : us, more;
@@ -460,13 +460,14 @@ static bool asks_for_recovery(int code, const char *rest)
            !strstr(to, "(None)");
 }
 
-static size_t xid_tell(struct kmsg *k, struct tele *t, const struct kmsg_line *l, int code,
+static size_t xid_tell(struct kmsg *k, struct telemetry *t, const struct kmsg_line *l, int code,
                        const char *bdf, const char *rest)
 {
-    struct tele_event e = { .kind = xid_is_switch(code) ? TELE_EVENT_SXID : TELE_EVENT_XID,
-                            .code = code,
-                            .gpu = -1 };
-    char words[TELE_VALUE_MAX];
+    struct telemetry_event e = { .kind = xid_is_switch(code) ? TELEMETRY_EVENT_SXID
+                                                             : TELEMETRY_EVENT_XID,
+                                 .code = code,
+                                 .gpu = -1 };
+    char words[TELEMETRY_VALUE_MAX];
     char what[64];
 
     snprintf(what, sizeof(what), "%s %d at %s", xid_is_switch(code) ? "SXID" : "XID", code, bdf);
@@ -481,21 +482,21 @@ static size_t xid_tell(struct kmsg *k, struct tele *t, const struct kmsg_line *l
     tell(k, t, l->us, &e);
     if (!asks_for_recovery(code, rest))
         return 1;
-    e.kind = TELE_EVENT_RECOVERY;
+    e.kind = TELEMETRY_EVENT_RECOVERY;
     tell(k, t, l->us, &e);
     return 2;
 }
 
 /* "NVRM: GPU 0000:01:00.0: …", "NVRM: The NVIDIA GPU 0000:01:00.0 …", "… at PCI:0000:01:00: …",
  * and our own "XID 79 at 0000:01:00: …" */
-void kmsg_locate(const struct tele *t, struct tele_event *io, char bdf[24])
+void kmsg_locate(const struct telemetry *t, struct telemetry_event *io, char bdf[24])
 {
-    bool own = io->kind == TELE_EVENT_XID || io->kind == TELE_EVENT_RECOVERY ||
-               io->kind == TELE_EVENT_SXID;
+    bool own = io->kind == TELEMETRY_EVENT_XID || io->kind == TELEMETRY_EVENT_RECOVERY ||
+               io->kind == TELEMETRY_EVENT_SXID;
     const char *at = strstr(io->text, own ? " at " : "GPU ");
 
     bdf[0] = '\0';
-    if (!at || (!own && io->kind != TELE_EVENT_GPU))
+    if (!at || (!own && io->kind != TELEMETRY_EVENT_GPU))
         return;
     at += 4;
     if (str_starts(at, "at "))
@@ -506,14 +507,14 @@ void kmsg_locate(const struct tele *t, struct tele_event *io, char bdf[24])
     }
     if (bdf[strlen(bdf) - 1] == ':') /* what follows it in a text */
         bdf[strlen(bdf) - 1] = '\0';
-    if (io->gpu < 0 && io->kind != TELE_EVENT_SXID)
+    if (io->gpu < 0 && io->kind != TELEMETRY_EVENT_SXID)
         io->gpu = gpu_at(t, bdf);
 }
 
-static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *l)
+static size_t line_take(struct kmsg *k, struct telemetry *t, const struct kmsg_line *l)
 {
-    struct tele_event e = { .gpu = -1 };
-    char bdf[24], rest[TELE_VALUE_MAX];
+    struct telemetry_event e = { .gpu = -1 };
+    char bdf[24], rest[TELEMETRY_VALUE_MAX];
     const struct rule *r;
     char what[sizeof(k->slots[0].what)];
     struct kmsg_fault f;
@@ -542,7 +543,7 @@ static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *
                  r->and_word ? r->and_word : "");
     if (!(fault || r) || !slot_take(k, t, what, l->us))
         return 0;
-    e.kind = fault ? TELE_EVENT_KERNEL : r->kind;
+    e.kind = fault ? TELEMETRY_EVENT_KERNEL : r->kind;
     snprintf(e.text, sizeof(e.text), "%.*s", (int)sizeof(e.text) - 1, l->text);
     str_make_text(e.text);
     kmsg_locate(t, &e, bdf);
@@ -551,7 +552,7 @@ static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *
 }
 
 /* The lines in the buffer that are whole; a file's last, unfinished one stays. */
-static size_t lines_take(struct kmsg *k, struct tele *t)
+static size_t lines_take(struct kmsg *k, struct telemetry *t)
 {
     size_t told = 0;
     char *line = k->text, *end;
@@ -572,9 +573,9 @@ static size_t lines_take(struct kmsg *k, struct tele *t)
     return told;
 }
 
-static size_t lost_tell(struct kmsg *k, struct tele *t, bool gap)
+static size_t lost_tell(struct kmsg *k, struct telemetry *t, bool gap)
 {
-    struct tele_event e = { .kind = TELE_EVENT_KERNEL, .gpu = -1 };
+    struct telemetry_event e = { .kind = TELEMETRY_EVENT_KERNEL, .gpu = -1 };
 
     if (!gap && !k->lost_untold)
         return 0;
@@ -590,21 +591,21 @@ static size_t lost_tell(struct kmsg *k, struct tele *t, bool gap)
     return 1;
 }
 
-static void stats_set(struct kmsg *k, struct tele *t)
+static void stats_set(struct kmsg *k, struct telemetry *t)
 {
     if (!k->has_source) {
-        k->source = tele_source(t, "kmsg");
+        k->source = telemetry_source(t, "kmsg");
         k->lines_id = collect_id(t, k->source, "stoker_kmsg_lines_total", NULL, 0);
         k->dropped_id = collect_id(t, k->source, "stoker_kmsg_dropped_total", NULL, 0);
         k->has_source = true;
     }
-    tele_begin(t, k->source, clock_unix_ms() * 1000000);
-    tele_set(t, k->lines_id, (double)k->stats.lines);
-    tele_set(t, k->dropped_id, (double)(k->stats.cut + k->stats.lost));
-    tele_end(t);
+    telemetry_begin(t, k->source, clock_unix_ms() * 1000000);
+    telemetry_set(t, k->lines_id, (double)k->stats.lines);
+    telemetry_set(t, k->dropped_id, (double)(k->stats.cut + k->stats.lost));
+    telemetry_end(t);
 }
 
-size_t kmsg_poll(struct kmsg *k, struct tele *t)
+size_t kmsg_poll(struct kmsg *k, struct telemetry *t)
 {
     size_t told = 0;
     bool gap = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* expo: the table as Prometheus text.
+/* prom_export: the table as Prometheus text.
  *
  * Families come in the order of data/telemetry.csv, then applications' own by name; series of a
  * family in the order in which they were made.  An application may bring a name that is ours as
@@ -23,9 +23,10 @@
 #include <string.h>
 
 enum {
-    EXPO_LABELS_MAX = 2 * TELE_LABELS_MAX, /* of a line: the series', the host's and the job's */
-    EXPO_DOC_MAX = 1 << 20,                /* bytes of the labels that GPUs have for a time */
-    EXPO_EXACT_BITS = 53                   /* whole numbers a double holds without a gap */
+    PROM_EXPORT_LABELS_MAX =
+        2 * TELEMETRY_LABELS_MAX,  /* of a line: the series', the host's and the job's */
+    PROM_EXPORT_DOC_MAX = 1 << 20, /* bytes of the labels that GPUs have for a time */
+    PROM_EXPORT_EXACT_BITS = 53    /* whole numbers a double holds without a gap */
 };
 
 static const uint32_t nothing = UINT32_MAX;
@@ -36,19 +37,20 @@ struct line_label {
 };
 
 struct page {
-    const struct expo_opts *o;
+    const struct prom_export_opts *o;
     struct buf *out;
-    struct tele *t;
-    const struct tele_metric *rows; /* of the table */
+    struct telemetry *t;
+    const struct telemetry_metric *rows; /* of the table */
     size_t row_count;
-    const struct tele_metric **foreign; /* applications' own, one a family, by its name; owned */
+    const struct telemetry_metric *
+        *foreign; /* applications' own, one a family, by its name; owned */
     size_t foreign_count;
     double *values;         /* one copy of all; owned */
     uint32_t *first, *next; /* series by family: lists of ids; owned */
     size_t count, left_out;
     struct arena arena;
-    const struct json *gpus;           /* the document gpu_labels; NULL: none */
-    const struct tele_metric *counted; /* what is left out: written last, by us alone */
+    const struct json *gpus;                /* the document gpu_labels; NULL: none */
+    const struct telemetry_metric *counted; /* what is left out: written last, by us alone */
 };
 
 /* ---- text */
@@ -70,7 +72,7 @@ static void add_escaped(struct buf *out, const char *s, const char *special)
 }
 
 /* DCGM's exporter writes its doubles with six digits and the rest as whole numbers. */
-static bool add_dcgm_number(struct buf *out, const struct tele_metric *m, double v)
+static bool add_dcgm_number(struct buf *out, const struct telemetry_metric *m, double v)
 {
     static const double blank = 9223372036854774784.0; /* DCGM's own "unknown" begins above it */
 
@@ -92,7 +94,7 @@ static bool add_decimal(struct buf *out, double v)
         int64_t one;
         int digits;
     } units[] = { { 1, 0 }, { 1000, 3 }, { 1000000, 6 }, { 1000000000, 9 } };
-    const double exact = (double)(INT64_C(1) << EXPO_EXACT_BITS);
+    const double exact = (double)(INT64_C(1) << PROM_EXPORT_EXACT_BITS);
 
     for (size_t i = 0; i < ARRAY_SIZE(units) && fabs(v) * (double)units[i].one < exact; i++) {
         int64_t n = llround(fabs(v) * (double)units[i].one), whole = n / units[i].one;
@@ -134,14 +136,14 @@ static bool add_number(struct buf *out, double v)
 /* ---- labels */
 
 /* The name of the family that a metric of an application is written in. */
-static const char *foreign_name(const struct tele_metric *m)
+static const char *foreign_name(const struct telemetry_metric *m)
 {
-    return m->family_type != TELE_PLAIN ? m->family : m->prom;
+    return m->family_type != TELEMETRY_PLAIN ? m->family : m->prom;
 }
 
-static bool of_gpu(const struct tele_metric *m)
+static bool of_gpu(const struct telemetry_metric *m)
 {
-    return m->entity == TELE_GPU || m->entity == TELE_LINK;
+    return m->entity == TELEMETRY_GPU || m->entity == TELEMETRY_LINK;
 }
 
 /* DCGM's exporter: who it is, the host, labels from fields by name, all others by name. */
@@ -170,7 +172,7 @@ static size_t put_label(struct line_label *all, size_t count, const char *name, 
     struct line_label l = { .name = name, .value = value, .place = place_of(name) };
     size_t i;
 
-    if (count == EXPO_LABELS_MAX)
+    if (count == PROM_EXPORT_LABELS_MAX)
         return count;
     for (i = 0; i < count; i++)
         if (strcmp(all[i].name, name) == 0)
@@ -213,7 +215,7 @@ static size_t put_job(const struct page *p, struct line_label *all, size_t count
     return count;
 }
 
-static size_t gpu_labels(const struct page *p, const struct tele_series *s, bool dcgm,
+static size_t gpu_labels(const struct page *p, const struct telemetry_series *s, bool dcgm,
                          struct line_label *all)
 {
     size_t count = 0;
@@ -224,10 +226,10 @@ static size_t gpu_labels(const struct page *p, const struct tele_series *s, bool
     if (p->o->hostname)
         count =
             put_label(all, count, p->o->lower_hostname ? "hostname" : "Hostname", p->o->hostname);
-    return s->metric->entity == TELE_GPU ? put_job(p, all, count) : count;
+    return s->metric->entity == TELEMETRY_GPU ? put_job(p, all, count) : count;
 }
 
-static size_t plain_labels(const struct tele_series *s, struct line_label *all)
+static size_t plain_labels(const struct telemetry_series *s, struct line_label *all)
 {
     for (size_t i = 0; i < s->label_count; i++)
         all[i] = (struct line_label){ .name = s->labels[i].name, .value = s->labels[i].value };
@@ -250,7 +252,7 @@ static void add_labels(struct buf *out, const struct line_label *all, size_t cou
 
 struct family {
     const char *name;
-    const struct tele_metric *metric; /* whose words and kind it has */
+    const struct telemetry_metric *metric; /* whose words and kind it has */
     bool dcgm, begun;
     uint64_t *seen; /* hashes of label sets, where an application's are among them; else NULL */
     size_t seen_mask;
@@ -285,11 +287,11 @@ static bool seen_before(struct family *f, uint64_t hash)
     return false;
 }
 
-static bool fits(struct family *f, const struct tele_series *s, const struct line_label *all,
+static bool fits(struct family *f, const struct telemetry_series *s, const struct line_label *all,
                  size_t count)
 {
     if (s->metric->family_type != f->metric->family_type ||
-        (f->metric->family_type == TELE_PLAIN && s->metric->kind != f->metric->kind))
+        (f->metric->family_type == TELEMETRY_PLAIN && s->metric->kind != f->metric->kind))
         return false;
     for (size_t i = 0; i < count; i++)
         if (str_starts(all[i].name, "__")) /* Prometheus keeps these for itself */
@@ -303,7 +305,7 @@ static bool is_open_counter(const struct page *p, const struct family *f)
 {
     size_t len = strlen(f->name);
 
-    if (f->metric->kind != TELE_COUNTER || f->metric->family_type != TELE_PLAIN ||
+    if (f->metric->kind != TELEMETRY_COUNTER || f->metric->family_type != TELEMETRY_PLAIN ||
         !str_ends(f->name, "_total"))
         return false;
     len -= strlen("_total");
@@ -317,9 +319,9 @@ static bool is_open_counter(const struct page *p, const struct family *f)
 /* node_exporter has counters without _total, and says nothing of their type. */
 static const char *type_of(const struct page *p, const struct family *f)
 {
-    if (f->metric->family_type != TELE_PLAIN)
-        return f->metric->family_type == TELE_HISTOGRAM ? "histogram" : "summary";
-    if (f->metric->kind == TELE_GAUGE)
+    if (f->metric->family_type != TELEMETRY_PLAIN)
+        return f->metric->family_type == TELEMETRY_HISTOGRAM ? "histogram" : "summary";
+    if (f->metric->kind == TELEMETRY_GAUGE)
         return "gauge";
     if (p->o->open_metrics)
         return is_open_counter(p, f) ? "counter" : "unknown";
@@ -342,17 +344,17 @@ static void begin_family(struct page *p, struct family *f)
     buf_addf(p->out, "# TYPE %.*s %s\n", (int)len, f->name, type_of(p, f));
 }
 
-static bool is_row(const struct page *p, const struct tele_metric *m)
+static bool is_row(const struct page *p, const struct telemetry_metric *m)
 {
     return m >= p->rows && m < p->rows + p->row_count;
 }
 
 static void add_series(struct page *p, struct family *f, uint32_t id)
 {
-    const struct tele_series *s = tele_get(p->t, id);
+    const struct telemetry_series *s = telemetry_get(p->t, id);
     bool own = is_row(p, s->metric);
     double v = p->values[id] * s->metric->scale;
-    struct line_label all[EXPO_LABELS_MAX];
+    struct line_label all[PROM_EXPORT_LABELS_MAX];
     size_t count = of_gpu(s->metric) ? gpu_labels(p, s, f->dcgm, all) : plain_labels(s, all);
     size_t before_line;
 
@@ -365,7 +367,7 @@ static void add_series(struct page *p, struct family *f, uint32_t id)
     if (!f->begun)
         begin_family(p, f);
     before_line = p->out->len;
-    buf_adds(p->out, f->metric->family_type != TELE_PLAIN ? s->metric->prom : f->name);
+    buf_adds(p->out, f->metric->family_type != TELEMETRY_PLAIN ? s->metric->prom : f->name);
     add_labels(p->out, all, count);
     if (f->dcgm && own ? add_dcgm_number(p->out, s->metric, v) : add_number(p->out, v))
         return;
@@ -383,15 +385,15 @@ static void begin_seen(struct page *p, struct family *f, uint32_t head)
     size_t n = 0, cap = 1;
 
     for (uint32_t id = head; id != nothing; id = p->next[id], n++)
-        foreign = foreign || !is_row(p, tele_get(p->t, id)->metric);
+        foreign = foreign || !is_row(p, telemetry_get(p->t, id)->metric);
     while (cap < 2 * n)
         cap *= 2;
     f->seen = foreign ? xcalloc(cap, sizeof(*f->seen)) : NULL;
     f->seen_mask = cap - 1;
 }
 
-static void add_family(struct page *p, const struct tele_metric *m, const char *name, bool dcgm,
-                       uint32_t head)
+static void add_family(struct page *p, const struct telemetry_metric *m, const char *name,
+                       bool dcgm, uint32_t head)
 {
     struct family f = { .name = name, .metric = m, .dcgm = dcgm };
 
@@ -401,10 +403,10 @@ static void add_family(struct page *p, const struct tele_metric *m, const char *
     free(f.seen);
 }
 
-static bool pattern_is(const char *pattern, const struct tele_metric *m)
+static bool pattern_is(const char *pattern, const struct telemetry_metric *m)
 {
     const char *const names[] = { m->id,     m->prom,   m->dcgm,
-                                  m->dcgm46, m->family, tele_entity_word(m->entity) };
+                                  m->dcgm46, m->family, telemetry_entity_word(m->entity) };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (names[i] && !fnmatch(pattern, names[i], 0))
@@ -412,7 +414,7 @@ static bool pattern_is(const char *pattern, const struct tele_metric *m)
     return false;
 }
 
-static bool is_wanted(const struct page *p, const struct tele_metric *m)
+static bool is_wanted(const struct page *p, const struct telemetry_metric *m)
 {
     if (!p->o->only)
         return true;
@@ -422,28 +424,28 @@ static bool is_wanted(const struct page *p, const struct tele_metric *m)
     return false;
 }
 
-bool expo_pattern_known(struct tele *t, const char *pattern)
+bool prom_export_pattern_known(struct telemetry *t, const char *pattern)
 {
     size_t n;
-    const struct tele_metric *rows = tele_metrics(&n);
+    const struct telemetry_metric *rows = telemetry_metrics(&n);
     bool known = false;
 
     for (size_t i = 0; i < n && !known; i++)
         known = pattern_is(pattern, &rows[i]);
     if (!t || known)
         return known;
-    tele_hold(t);
-    n = tele_count(t);
+    telemetry_hold(t);
+    n = telemetry_count(t);
     for (size_t i = 0; i < n && !known; i++)
-        known = pattern_is(pattern, tele_get(t, (uint32_t)i)->metric);
-    tele_let(t);
+        known = pattern_is(pattern, telemetry_get(t, (uint32_t)i)->metric);
+    telemetry_let(t);
     return known;
 }
 
-enum rc expo_patterns_read(struct arena *a, const char *text, const char *const **out,
-                           struct err *err)
+enum rc prom_export_patterns_read(struct arena *a, const char *text, const char *const **out,
+                                  struct err *err)
 {
-    const char **list = arena_array(a, const char *, EXPO_PATTERNS_MAX + 1);
+    const char **list = arena_array(a, const char *, PROM_EXPORT_PATTERNS_MAX + 1);
     size_t n = 0;
 
     for (const char *line = text; *line;) {
@@ -454,9 +456,9 @@ enum rc expo_patterns_read(struct arena *a, const char *text, const char *const 
         line += len + (line[len] == '\n');
         if (!cell)
             continue;
-        if (n == EXPO_PATTERNS_MAX || cell >= EXPO_PATTERN_BYTES_MAX)
+        if (n == PROM_EXPORT_PATTERNS_MAX || cell >= PROM_EXPORT_PATTERN_BYTES_MAX)
             return err_set(err, RC_LIMIT, "more than %d metrics, or one of more than %d bytes",
-                           EXPO_PATTERNS_MAX, EXPO_PATTERN_BYTES_MAX);
+                           PROM_EXPORT_PATTERNS_MAX, PROM_EXPORT_PATTERN_BYTES_MAX);
         list[n++] = arena_strndup(a, p, cell);
     }
     list[n] = NULL;
@@ -464,35 +466,36 @@ enum rc expo_patterns_read(struct arena *a, const char *text, const char *const 
     return RC_OK;
 }
 
-static enum expo_names names_of(const struct page *p)
+static enum prom_export_names names_of(const struct page *p)
 {
-    return p->o->names ? p->o->names : EXPO_OLD;
+    return p->o->names ? p->o->names : PROM_EXPORT_OLD;
 }
 
 /* A histogram is wanted as a whole, whichever of its lines is. */
-static bool family_wanted(const struct page *p, const struct tele_metric *m, uint32_t head)
+static bool family_wanted(const struct page *p, const struct telemetry_metric *m, uint32_t head)
 {
     bool wanted = is_wanted(p, m);
 
-    for (uint32_t id = head; m->family_type != TELE_PLAIN && !wanted && id != nothing;
+    for (uint32_t id = head; m->family_type != TELEMETRY_PLAIN && !wanted && id != nothing;
          id = p->next[id])
-        wanted = is_wanted(p, tele_get(p->t, id)->metric);
+        wanted = is_wanted(p, telemetry_get(p->t, id)->metric);
     return wanted;
 }
 
-static void add_metric(struct page *p, const struct tele_metric *m, uint32_t head)
+static void add_metric(struct page *p, const struct telemetry_metric *m, uint32_t head)
 {
-    enum expo_names names = names_of(p);
+    enum prom_export_names names = names_of(p);
 
     if (head == nothing || m == p->counted || !family_wanted(p, m, head))
         return;
-    if (m->family_type != TELE_PLAIN)
+    if (m->family_type != TELEMETRY_PLAIN)
         add_family(p, m, m->family, false, head);
     else if (m->prom)
         add_family(p, m, m->prom, false, head);
-    if (m->dcgm && (names & EXPO_OLD))
+    if (m->dcgm && (names & PROM_EXPORT_OLD))
         add_family(p, m, m->dcgm, true, head);
-    if (m->dcgm46 && (names & EXPO_NEW) && !((names & EXPO_OLD) && str_eq(m->dcgm, m->dcgm46)))
+    if (m->dcgm46 && (names & PROM_EXPORT_NEW) &&
+        !((names & PROM_EXPORT_OLD) && str_eq(m->dcgm, m->dcgm46)))
         add_family(p, m, m->dcgm46, true, head);
 }
 
@@ -500,8 +503,8 @@ static void add_metric(struct page *p, const struct tele_metric *m, uint32_t hea
 
 static int foreign_cmp(const void *a, const void *b)
 {
-    return strcmp(foreign_name(*(const struct tele_metric *const *)a),
-                  foreign_name(*(const struct tele_metric *const *)b));
+    return strcmp(foreign_name(*(const struct telemetry_metric *const *)a),
+                  foreign_name(*(const struct telemetry_metric *const *)b));
 }
 
 static void find_foreign(struct page *p)
@@ -509,7 +512,7 @@ static void find_foreign(struct page *p)
     size_t cap = 0, unique = 0;
 
     for (uint32_t id = 0; id < p->count; id++) {
-        const struct tele_metric *m = tele_get(p->t, id)->metric;
+        const struct telemetry_metric *m = telemetry_get(p->t, id)->metric;
 
         if (is_row(p, m) || isnan(p->values[id]))
             continue;
@@ -519,31 +522,32 @@ static void find_foreign(struct page *p)
         p->foreign[p->foreign_count++] = m;
     }
     if (p->foreign_count)
-        qsort(p->foreign, p->foreign_count, sizeof(const struct tele_metric *), foreign_cmp);
+        qsort(p->foreign, p->foreign_count, sizeof(const struct telemetry_metric *), foreign_cmp);
     for (size_t i = 0; i < p->foreign_count; i++)
         if (!unique || foreign_cmp(&p->foreign[unique - 1], &p->foreign[i]) != 0)
             p->foreign[unique++] = p->foreign[i];
     p->foreign_count = unique;
 }
 
-static bool is_written_as(const struct page *p, const struct tele_metric *row, const char *name)
+static bool is_written_as(const struct page *p, const struct telemetry_metric *row,
+                          const char *name)
 {
-    enum expo_names names = names_of(p);
+    enum prom_export_names names = names_of(p);
 
-    return str_eq(row->prom, name) || ((names & EXPO_OLD) && str_eq(row->dcgm, name)) ||
-           ((names & EXPO_NEW) && str_eq(row->dcgm46, name));
+    return str_eq(row->prom, name) || ((names & PROM_EXPORT_OLD) && str_eq(row->dcgm, name)) ||
+           ((names & PROM_EXPORT_NEW) && str_eq(row->dcgm46, name));
 }
 
 /* The family a series stands in: its row, that of the same name, or its own behind all rows. */
-static size_t family_of(const struct page *p, const struct tele_metric *m)
+static size_t family_of(const struct page *p, const struct telemetry_metric *m)
 {
-    const struct tele_metric *row = is_row(p, m) ? m : tele_metric_named(m->prom);
-    const struct tele_metric **own;
+    const struct telemetry_metric *row = is_row(p, m) ? m : telemetry_metric_named(m->prom);
+    const struct telemetry_metric **own;
 
     if (row && (row == m || is_written_as(p, row, m->prom)))
         return (size_t)(row - p->rows);
-    own =
-        bsearch(&m, p->foreign, p->foreign_count, sizeof(const struct tele_metric *), foreign_cmp);
+    own = bsearch(&m, p->foreign, p->foreign_count, sizeof(const struct telemetry_metric *),
+                  foreign_cmp);
     return p->row_count + (size_t)(own - p->foreign);
 }
 
@@ -562,7 +566,7 @@ static void group(struct page *p)
 
         if (isnan(p->values[id]))
             continue;
-        f = family_of(p, tele_get(p->t, (uint32_t)id)->metric);
+        f = family_of(p, telemetry_get(p->t, (uint32_t)id)->metric);
         p->next[id] = p->first[f];
         p->first[f] = (uint32_t)id;
     }
@@ -573,8 +577,8 @@ static void read_gpu_labels(struct page *p)
     struct json *tree;
     struct buf b;
 
-    buf_init(&b, EXPO_DOC_MAX);
-    if (tele_doc_copy(p->t, "gpu_labels", &b) && !b.over && b.len &&
+    buf_init(&b, PROM_EXPORT_DOC_MAX);
+    if (telemetry_doc_copy(p->t, "gpu_labels", &b) && !b.over && b.len &&
         !json_parse(&p->arena, b.data, b.len, &tree, NULL))
         p->gpus = tree;
     buf_release(&b);
@@ -591,16 +595,16 @@ static void add_left_out(struct page *p)
     buf_addf(p->out, "%s %zu\n", f.name, p->left_out);
 }
 
-void expo_write(struct tele *t, const struct expo_opts *o, struct buf *out)
+void prom_export_write(struct telemetry *t, const struct prom_export_opts *o, struct buf *out)
 {
     struct page p = { .o = o, .out = out, .t = t };
-    size_t cap = tele_count(t);
+    size_t cap = telemetry_count(t);
 
-    p.rows = tele_metrics(&p.row_count);
-    p.counted = tele_metric("agent.series.left_out");
+    p.rows = telemetry_metrics(&p.row_count);
+    p.counted = telemetry_metric("agent.series.left_out");
     p.values = xcalloc(cap + 1, sizeof(*p.values));
-    tele_hold(t);
-    p.count = tele_copy(t, p.values, cap);
+    telemetry_hold(t);
+    p.count = telemetry_copy(t, p.values, cap);
     if (p.count > cap) /* series that were made meanwhile come next time */
         p.count = cap;
     read_gpu_labels(&p);
@@ -609,7 +613,7 @@ void expo_write(struct tele *t, const struct expo_opts *o, struct buf *out)
         add_metric(&p, &p.rows[i], p.first[i]);
     for (size_t i = 0; i < p.foreign_count; i++)
         add_metric(&p, p.foreign[i], p.first[p.row_count + i]);
-    tele_let(t);
+    telemetry_let(t);
     add_left_out(&p);
     if (o->open_metrics)
         buf_adds(out, "# EOF\n");

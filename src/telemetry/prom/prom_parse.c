@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* promtext: the text that an application shows to Prometheus, into the table.
+/* prom_parse: the text that an application shows to Prometheus, into the table.
  *
  * Read is the text format 0.0.4 and what OpenMetrics adds in practice: "# EOF", "# UNIT",
  * exemplars, counters whose type is given without "_total", "_created" (left out).  Each line of
@@ -22,32 +22,33 @@
 #include <string.h>
 
 enum {
-    PROMTEXT_MAX = 16 << 20,      /* bytes of a text */
-    PROMTEXT_LINE_MAX = 16 << 10, /* bytes of a line; longer ones are passed over */
-    PROMTEXT_SAMPLES_MAX = 32768, /* samples of a text; the rest is left out, uncounted */
-    PROMTEXT_NUMBER_MAX = 64      /* bytes of a number */
+    PROM_PARSE_MAX = 16 << 20,      /* bytes of a text */
+    PROM_PARSE_LINE_MAX = 16 << 10, /* bytes of a line; longer ones are passed over */
+    PROM_PARSE_SAMPLES_MAX = 32768, /* samples of a text; the rest is left out, uncounted */
+    PROM_PARSE_NUMBER_MAX = 64      /* bytes of a number */
 };
 
 enum prom_type { PROM_UNTYPED, PROM_GAUGE, PROM_COUNTER, PROM_HISTOGRAM, PROM_SUMMARY };
 
 struct prom {
-    struct tele *t;
+    struct telemetry *t;
     unsigned source;
-    const struct tele_label *extra;
+    const struct telemetry_label *extra;
     size_t extra_count;
-    char family[TELE_NAME_MAX]; /* that TYPE was last told of; "": none */
+    char family[TELEMETRY_NAME_MAX]; /* that TYPE was last told of; "": none */
     enum prom_type type;
-    char help_of[TELE_NAME_MAX], help[TELE_VALUE_MAX];
+    char help_of[TELEMETRY_NAME_MAX], help[TELEMETRY_VALUE_MAX];
     size_t good, bad;
-    void (*fn)(void *arg, const struct promtext_sample *s); /* instead of the table; NULL: none */
+    void (*fn)(void *arg, const struct prom_parse_sample *s); /* instead of the table; NULL: none */
     void *arg;
 };
 
 struct prom_sample {
-    char name[TELE_NAME_MAX];
-    struct tele_label labels[TELE_LABELS_MAX];
+    char name[TELEMETRY_NAME_MAX];
+    struct telemetry_label labels[TELEMETRY_LABELS_MAX];
     size_t count;
-    char names[TELE_LABELS_MAX][TELE_NAME_MAX], values[TELE_LABELS_MAX][TELE_VALUE_MAX];
+    char names[TELEMETRY_LABELS_MAX][TELEMETRY_NAME_MAX],
+        values[TELEMETRY_LABELS_MAX][TELEMETRY_VALUE_MAX];
     double value;
 };
 
@@ -105,7 +106,7 @@ static bool string_read(const char **p, char *out, size_t cap)
     return true;
 }
 
-static bool has_label(const struct tele_label *l, size_t count, const char *name)
+static bool has_label(const struct telemetry_label *l, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(l[i].name, name))
@@ -118,10 +119,11 @@ static bool label_add(const struct prom *x, struct prom_sample *s, const char *n
     char *to = s->names[s->count];
     bool taken = has_label(x->extra, x->extra_count, name);
 
-    if (snprintf(to, TELE_NAME_MAX, "%s%s", taken ? "exported_" : "", name) >= TELE_NAME_MAX ||
+    if (snprintf(to, TELEMETRY_NAME_MAX, "%s%s", taken ? "exported_" : "", name) >=
+            TELEMETRY_NAME_MAX ||
         has_label(s->labels, s->count, to))
         return false;
-    s->labels[s->count] = (struct tele_label){ to, s->values[s->count] };
+    s->labels[s->count] = (struct telemetry_label){ to, s->values[s->count] };
     s->count++;
     return true;
 }
@@ -129,7 +131,7 @@ static bool label_add(const struct prom *x, struct prom_sample *s, const char *n
 /* "{a="b",c="d",}"; false also for a name given twice and for too many. */
 static bool labels_read(const struct prom *x, const char **p, struct prom_sample *s)
 {
-    char name[TELE_NAME_MAX];
+    char name[TELEMETRY_NAME_MAX];
 
     (*p)++;
     for (;;) {
@@ -138,14 +140,14 @@ static bool labels_read(const struct prom *x, const char **p, struct prom_sample
             (*p)++;
             return true;
         }
-        if (s->count == TELE_LABELS_MAX - x->extra_count ||
+        if (s->count == TELEMETRY_LABELS_MAX - x->extra_count ||
             !name_read(p, name, sizeof(name), false))
             return false;
         skip_blanks(p);
         if (*(*p)++ != '=')
             return false;
         skip_blanks(p);
-        if (!string_read(p, s->values[s->count], TELE_VALUE_MAX) || !label_add(x, s, name))
+        if (!string_read(p, s->values[s->count], TELEMETRY_VALUE_MAX) || !label_add(x, s, name))
             return false;
         skip_blanks(p);
         if (**p == ',')
@@ -158,7 +160,7 @@ static bool labels_read(const struct prom *x, const char **p, struct prom_sample
 /* As Go reads it, whatever the case of NaN and Inf; a whole word. */
 static bool number_read(const char **p, double *out)
 {
-    char word[PROMTEXT_NUMBER_MAX], *end;
+    char word[PROM_PARSE_NUMBER_MAX], *end;
     size_t len = strcspn(*p, " \t");
 
     if (!len || len >= sizeof(word))
@@ -228,7 +230,7 @@ static bool is_prometheus(const char *name)
 /* A name that an application cannot have here. */
 static bool is_ours(const char *name)
 {
-    return tele_metric_named(name) || is_prometheus(name);
+    return telemetry_metric_named(name) || is_prometheus(name);
 }
 
 /* The family's name with a suffix. */
@@ -248,12 +250,13 @@ static bool is_part(const struct prom *x, const char *name)
             (is_family(x, name, "_sum") || is_family(x, name, "_count")));
 }
 
-static enum tele_kind kind_of(const struct prom *x, const char *name)
+static enum telemetry_kind kind_of(const struct prom *x, const char *name)
 {
     bool counts =
         x->type == PROM_COUNTER && (is_family(x, name, "") || is_family(x, name, "_total"));
 
-    return counts || (is_part(x, name) && !is_family(x, name, "")) ? TELE_COUNTER : TELE_GAUGE;
+    return counts || (is_part(x, name) && !is_family(x, name, "")) ? TELEMETRY_COUNTER
+                                                                   : TELEMETRY_GAUGE;
 }
 
 static bool is_created(const struct prom *x, const char *name)
@@ -276,29 +279,29 @@ static const char *help_for(const struct prom *x, const char *name)
 
 static bool sample_set(struct prom *x, struct prom_sample *s)
 {
-    char name[TELE_NAME_MAX];
-    enum tele_kind kind = kind_of(x, s->name);
-    const struct tele_metric *m;
-    struct tele_metric like;
+    char name[TELEMETRY_NAME_MAX];
+    enum telemetry_kind kind = kind_of(x, s->name);
+    const struct telemetry_metric *m;
+    struct telemetry_metric like;
 
     if (x->fn) {
-        x->fn(x->arg, &(struct promtext_sample){ s->name, s->labels, s->count, s->value });
+        x->fn(x->arg, &(struct prom_parse_sample){ s->name, s->labels, s->count, s->value });
         return true;
     }
     if (snprintf(name, sizeof(name), "%s%s", is_ours(s->name) ? "app_" : "", s->name) >=
         (int)sizeof(name))
         return false;
-    like = (struct tele_metric){ .id = name, .help = help_for(x, s->name), .kind = kind };
+    like = (struct telemetry_metric){ .id = name, .help = help_for(x, s->name), .kind = kind };
     if (is_part(x, s->name) && !is_ours(s->name) && !is_ours(x->family)) {
         like.family = x->family;
-        like.family_type = x->type == PROM_HISTOGRAM ? TELE_HISTOGRAM : TELE_SUMMARY;
+        like.family_type = x->type == PROM_HISTOGRAM ? TELEMETRY_HISTOGRAM : TELEMETRY_SUMMARY;
     }
-    m = tele_foreign_like(x->t, &like);
+    m = telemetry_foreign_like(x->t, &like);
     if (!m || m->kind != kind)
         return false; /* another application has it as something else */
     for (size_t i = 0; i < x->extra_count; i++)
         s->labels[s->count++] = x->extra[i];
-    tele_set(x->t, tele_series(x->t, x->source, m, s->labels, s->count), s->value);
+    telemetry_set(x->t, telemetry_series(x->t, x->source, m, s->labels, s->count), s->value);
     return true;
 }
 
@@ -342,7 +345,7 @@ static void help_read(struct prom *x, const char *p)
 /* "# TYPE name counter", "# HELP name text", "# EOF" (true: the end), or a remark. */
 static bool comment_read(struct prom *x, const char *p)
 {
-    char name[TELE_NAME_MAX];
+    char name[TELEMETRY_NAME_MAX];
     bool is_type;
 
     p++;
@@ -383,12 +386,12 @@ static bool line_take(struct prom *x, const char *line, struct prom_sample *s)
         else
             x->bad++;
     }
-    return x->good < PROMTEXT_SAMPLES_MAX;
+    return x->good < PROM_PARSE_SAMPLES_MAX;
 }
 
 static void lines_take(struct prom *x, const char *text, size_t len)
 {
-    char line[PROMTEXT_LINE_MAX];
+    char line[PROM_PARSE_LINE_MAX];
     struct prom_sample s;
     const char *end = text + len;
 
@@ -416,29 +419,30 @@ static enum rc verdict(const struct prom *x, struct err *err)
     return RC_OK;
 }
 
-enum rc promtext_each(const char *text, size_t len,
-                      void (*fn)(void *arg, const struct promtext_sample *s), void *arg,
-                      struct err *err)
+enum rc prom_parse_each(const char *text, size_t len,
+                        void (*fn)(void *arg, const struct prom_parse_sample *s), void *arg,
+                        struct err *err)
 {
     struct prom x = { .fn = fn, .arg = arg };
 
-    if (len > PROMTEXT_MAX)
-        return err_set(err, RC_LIMIT, "metrics of %zu bytes are more than %d", len, PROMTEXT_MAX);
+    if (len > PROM_PARSE_MAX)
+        return err_set(err, RC_LIMIT, "metrics of %zu bytes are more than %d", len, PROM_PARSE_MAX);
     lines_take(&x, text, len);
     return verdict(&x, err);
 }
 
-enum rc promtext_take(struct tele *t, unsigned source, const char *text, size_t len, int64_t now_ns,
-                      const struct tele_label *extra, size_t extra_count, struct err *err)
+enum rc prom_parse_take(struct telemetry *t, unsigned source, const char *text, size_t len,
+                        int64_t now_ns, const struct telemetry_label *extra, size_t extra_count,
+                        struct err *err)
 {
     struct prom x = { .t = t, .source = source, .extra = extra, .extra_count = extra_count };
 
-    if (len > PROMTEXT_MAX)
-        return err_set(err, RC_LIMIT, "metrics of %zu bytes are more than %d", len, PROMTEXT_MAX);
-    if (extra_count >= TELE_LABELS_MAX)
+    if (len > PROM_PARSE_MAX)
+        return err_set(err, RC_LIMIT, "metrics of %zu bytes are more than %d", len, PROM_PARSE_MAX);
+    if (extra_count >= TELEMETRY_LABELS_MAX)
         return err_set(err, RC_LIMIT, "%zu labels are more than a series has", extra_count);
-    tele_begin(t, source, now_ns);
+    telemetry_begin(t, source, now_ns);
     lines_take(&x, text, len);
-    tele_end(t);
+    telemetry_end(t);
     return verdict(&x, err);
 }

@@ -48,7 +48,7 @@ static void take_host(const char *head, struct recording_end *out)
 
 enum rc recording_read(const struct recording_opts *o, struct recording_end *out, struct err *err)
 {
-    struct reading r = { .o = o, .mark = tele_source(o->into, "agent") };
+    struct reading r = { .o = o, .mark = telemetry_source(o->into, "agent") };
     struct recording_end end = { 0 };
     struct stream_reader *s;
     uint64_t fed = 0;

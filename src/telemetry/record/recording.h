@@ -7,15 +7,15 @@
 
 struct recording_opts {
     const char *path;
-    struct tele *into; /* what is known at each second */
+    struct telemetry *into; /* what is known at each second */
     /* After each second, which the batch of source "agent" ends; false: enough. */
-    bool (*on_second)(void *arg, struct tele *t, int64_t time_ns);
+    bool (*on_second)(void *arg, struct telemetry *t, int64_t time_ns);
     void *arg;
 };
 struct recording_end {
     uint64_t seconds;
-    bool torn;                 /* the file ends in the middle of something, or is damaged */
-    char host[TELE_VALUE_MAX]; /* where it was made; "" */
+    bool torn;                      /* the file ends in the middle of something, or is damaged */
+    char host[TELEMETRY_VALUE_MAX]; /* where it was made; "" */
 };
 /* A file that is torn is read as far as it is whole; RC_PARSE: it has not one second. */
 enum rc recording_read(const struct recording_opts *o, struct recording_end *out,

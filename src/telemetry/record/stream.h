@@ -26,17 +26,17 @@ struct stream_writer;
 struct stream_writer *stream_writer_new(const char *head_json, struct buf *out); /* NULL: {} */
 void stream_writer_free(struct stream_writer *w);
 void stream_series(struct stream_writer *w, unsigned source, uint32_t id,
-                   const struct tele_series *s, const char *source_name);
+                   const struct telemetry_series *s, const char *source_name);
 void stream_batch(struct stream_writer *w, unsigned source, int64_t time_ns, const uint32_t *ids,
                   const double *values, size_t count);
-void stream_event(struct stream_writer *w, const struct tele_event *e);
+void stream_event(struct stream_writer *w, const struct telemetry_event *e);
 void stream_doc(struct stream_writer *w, const char *name, const char *json); /* NULL removes */
 
 /* Fed with bytes as they come; applies whole records to a table.  Ids of the stream are mapped to
  * the table's. */
 struct stream_reader;
 struct stream_reader_opts {
-    struct tele *into;
+    struct telemetry *into;
     int64_t shift_ns;          /* added to every time */
     const char *source_prefix; /* NULL: none */
     /* After a batch was applied, with the table's source; NULL: none.  False stops: stream_feed()

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const unsigned no_source = TELE_SOURCES_MAX; /* a source that has no series yet */
+static const unsigned no_source = TELEMETRY_SOURCES_MAX; /* a source that has no series yet */
 
 struct stream_reader {
     struct stream_reader_opts o;
@@ -25,9 +25,9 @@ struct stream_reader {
     uint64_t taken;
     bool stopped;
     char wrong[ERR_MSG_MAX]; /* "": nothing */
-    unsigned sources[TELE_SOURCES_MAX];
-    uint32_t *ids;  /* the table's by the stream's; grown */
-    uint32_t *born; /* tele_born() of these, when they were told */
+    unsigned sources[TELEMETRY_SOURCES_MAX];
+    uint32_t *ids;        /* the table's by the stream's; grown */
+    uint32_t *generation; /* telemetry_generation() of these, when they were told */
     size_t id_count;
 };
 
@@ -37,7 +37,7 @@ struct stream_reader *stream_reader_new(const struct stream_reader_opts *o)
 
     r->o = *o;
     buf_init(&r->pending, STREAM_RECORD_MAX + STREAM_FRAME_LEN);
-    for (size_t i = 0; i < TELE_SOURCES_MAX; i++)
+    for (size_t i = 0; i < TELEMETRY_SOURCES_MAX; i++)
         r->sources[i] = no_source;
     return r;
 }
@@ -49,7 +49,7 @@ void stream_reader_free(struct stream_reader *r)
     buf_release(&r->pending);
     free(r->head);
     free(r->ids);
-    free(r->born);
+    free(r->generation);
     free(r);
 }
 
@@ -154,32 +154,33 @@ static void map_id(struct stream_reader *r, uint32_t id, uint32_t mine)
         while (count <= id)
             count *= 2;
         r->ids = xreallocarray(r->ids, count, sizeof(*r->ids));
-        r->born = xreallocarray(r->born, count, sizeof(*r->born));
+        r->generation = xreallocarray(r->generation, count, sizeof(*r->generation));
         for (size_t i = r->id_count; i < count; i++) {
-            r->ids[i] = TELE_NONE;
-            r->born[i] = 0;
+            r->ids[i] = TELEMETRY_NONE;
+            r->generation[i] = 0;
         }
         r->id_count = count;
     }
     r->ids[id] = mine;
-    r->born[id] = tele_born(r->o.into, mine);
+    r->generation[id] = telemetry_generation(r->o.into, mine);
 }
 
 static unsigned source_of(struct stream_reader *r, const char *name)
 {
-    char full[TELE_NAME_MAX];
+    char full[TELEMETRY_NAME_MAX];
 
     (void)snprintf(full, sizeof(full), "%s%.*s", r->o.source_prefix ? r->o.source_prefix : "",
-                   TELE_NAME_MAX, name);
-    return tele_source(r->o.into, full);
+                   TELEMETRY_NAME_MAX, name);
+    return telemetry_source(r->o.into, full);
 }
 
 static const char *series(struct stream_reader *r, struct cursor *c)
 {
-    char name[TELE_NAME_MAX], metric[TELE_NAME_MAX], help[TELE_VALUE_MAX];
-    char names[TELE_LABELS_MAX][TELE_NAME_MAX], values[TELE_LABELS_MAX][TELE_VALUE_MAX];
-    struct tele_label labels[TELE_LABELS_MAX];
-    const struct tele_metric *m;
+    char name[TELEMETRY_NAME_MAX], metric[TELEMETRY_NAME_MAX], help[TELEMETRY_VALUE_MAX];
+    char names[TELEMETRY_LABELS_MAX][TELEMETRY_NAME_MAX],
+        values[TELEMETRY_LABELS_MAX][TELEMETRY_VALUE_MAX];
+    struct telemetry_label labels[TELEMETRY_LABELS_MAX];
+    const struct telemetry_metric *m;
     unsigned source = take_u16(c), kind;
     size_t count;
     uint32_t id;
@@ -190,20 +191,22 @@ static const char *series(struct stream_reader *r, struct cursor *c)
     kind = take_u8(c);
     take_text(c, help, sizeof(help));
     count = take_u8(c);
-    if (c->bad || source >= TELE_SOURCES_MAX || id >= TELE_SERIES_MAX || count > TELE_LABELS_MAX)
+    if (c->bad || source >= TELEMETRY_SOURCES_MAX || id >= TELEMETRY_SERIES_MAX ||
+        count > TELEMETRY_LABELS_MAX)
         return "a series that is none";
     for (size_t i = 0; i < count; i++) {
-        take_text(c, names[i], TELE_NAME_MAX);
-        take_text(c, values[i], TELE_VALUE_MAX);
-        labels[i] = (struct tele_label){ .name = names[i], .value = values[i] };
+        take_text(c, names[i], TELEMETRY_NAME_MAX);
+        take_text(c, values[i], TELEMETRY_VALUE_MAX);
+        labels[i] = (struct telemetry_label){ .name = names[i], .value = values[i] };
     }
     if (c->bad)
         return "a series without all its labels";
-    m = tele_metric(metric);
+    m = telemetry_metric(metric);
     if (!m)
-        m = tele_foreign(r->o.into, metric, help, kind == TELE_COUNTER ? TELE_COUNTER : TELE_GAUGE);
+        m = telemetry_foreign(r->o.into, metric, help,
+                              kind == TELEMETRY_COUNTER ? TELEMETRY_COUNTER : TELEMETRY_GAUGE);
     r->sources[source] = source_of(r, name);
-    map_id(r, id, tele_series(r->o.into, r->sources[source], m, labels, count));
+    map_id(r, id, telemetry_series(r->o.into, r->sources[source], m, labels, count));
     return NULL;
 }
 
@@ -213,22 +216,22 @@ static const char *batch(struct stream_reader *r, struct cursor *c)
     unsigned source = take_u16(c);
     int64_t time_ns;
 
-    if (!take_time(r, c, &time_ns) || source >= TELE_SOURCES_MAX || (c->end - c->p) % ENTRY)
+    if (!take_time(r, c, &time_ns) || source >= TELEMETRY_SOURCES_MAX || (c->end - c->p) % ENTRY)
         return "a batch that is none";
     source = r->sources[source];
     if (source == no_source)
         return NULL;
-    tele_begin(r->o.into, source, time_ns);
+    telemetry_begin(r->o.into, source, time_ns);
     while (c->p < c->end) {
         uint32_t id = take_u32(c);
         uint64_t bits = take_u64(c);
         double v;
 
         memcpy(&v, &bits, sizeof(v));
-        if (id < r->id_count && r->born[id] == tele_born(r->o.into, r->ids[id]))
-            tele_set(r->o.into, r->ids[id], v); /* else the id is another series' now */
+        if (id < r->id_count && r->generation[id] == telemetry_generation(r->o.into, r->ids[id]))
+            telemetry_set(r->o.into, r->ids[id], v); /* else the id is another series' now */
     }
-    tele_end(r->o.into);
+    telemetry_end(r->o.into);
     if (r->o.on_batch && !r->o.on_batch(r->o.arg, source, time_ns))
         r->stopped = true;
     return NULL;
@@ -236,7 +239,7 @@ static const char *batch(struct stream_reader *r, struct cursor *c)
 
 static const char *event(struct stream_reader *r, struct cursor *c)
 {
-    struct tele_event e = { 0 };
+    struct telemetry_event e = { 0 };
     bool ok = take_time(r, c, &e.time_ns);
     unsigned kind = take_u8(c);
 
@@ -245,19 +248,19 @@ static const char *event(struct stream_reader *r, struct cursor *c)
     take_text(c, e.text, sizeof(e.text));
     if (!ok || c->bad)
         return "an event that is none";
-    if (kind >= TELE_EVENT_KINDS)
+    if (kind >= TELEMETRY_EVENT_KINDS)
         return NULL;
-    e.kind = (enum tele_event_kind)kind;
+    e.kind = (enum telemetry_event_kind)kind;
     if (e.gpu < 0)
         e.gpu = -1;
-    tele_event(r->o.into, &e);
+    telemetry_event(r->o.into, &e);
     return NULL;
 }
 
 static const char *doc(struct stream_reader *r, struct cursor *c)
 {
     struct arena a = { 0 };
-    char name[TELE_NAME_MAX];
+    char name[TELEMETRY_NAME_MAX];
     struct json *tree;
     const char *why = NULL;
     size_t len;
@@ -267,13 +270,13 @@ static const char *doc(struct stream_reader *r, struct cursor *c)
         return "a document without a name";
     len = (size_t)(c->end - c->p);
     if (!len) {
-        tele_doc(r->o.into, name, NULL);
+        telemetry_doc(r->o.into, name, NULL);
     } else if (json_parse(&a, c->p, len, &tree, NULL)) {
         why = "a document that is not JSON";
     } else {
         char *json = xstrndup(c->p, len);
 
-        tele_doc(r->o.into, name, json);
+        telemetry_doc(r->o.into, name, json);
         free(json);
     }
     arena_release(&a);

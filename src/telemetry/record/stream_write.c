@@ -101,7 +101,7 @@ void stream_writer_free(struct stream_writer *w)
 }
 
 void stream_series(struct stream_writer *w, unsigned source, uint32_t id,
-                   const struct tele_series *s, const char *source_name)
+                   const struct telemetry_series *s, const char *source_name)
 {
     struct buf *b = &w->record;
 
@@ -131,7 +131,7 @@ void stream_batch(struct stream_writer *w, unsigned source, int64_t time_ns, con
     for (size_t i = 0; i < count; i++) {
         uint64_t bits;
 
-        if (isnan(values[i]) || ids[i] == TELE_NONE)
+        if (isnan(values[i]) || ids[i] == TELEMETRY_NONE)
             continue; /* left out is unknown */
         memcpy(&bits, &values[i], sizeof(bits));
         add_u32(b, ids[i]);
@@ -140,7 +140,7 @@ void stream_batch(struct stream_writer *w, unsigned source, int64_t time_ns, con
     end(w);
 }
 
-void stream_event(struct stream_writer *w, const struct tele_event *e)
+void stream_event(struct stream_writer *w, const struct telemetry_event *e)
 {
     struct buf *b = &w->record;
 
