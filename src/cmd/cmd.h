@@ -10,6 +10,7 @@
 #include "base/args.h"
 #include "base/buf.h"
 #include "base/text/table.h"
+#include "os/token_file.h"
 
 #include <sys/types.h>
 
@@ -80,14 +81,6 @@ enum rc cmd_parse_lines(const char *path, struct buf *out, struct err *err) MUST
 enum rc out_write(struct buf *out, bool *gone, struct err *err) MUST_USE;
 off_t out_place(void); /* where stdout is being written; -1: not a plain file that can be cut */
 
-/* SIGTERM, SIGINT and SIGHUP as something to wait for, SIGPIPE ignored; call it before any thread
- * is made. */
-enum rc cmd_signals(int *out_fd, struct err *err) MUST_USE;
-
-/* The token in a file, without blanks around it; one that is empty, or that no client could send,
- * is an error. */
-enum rc cmd_token(const char *path, char *out, size_t cap, struct err *err) MUST_USE;
-
 /* Files that a running server follows.  True: one of them is another than at the last call. */
 enum { CMD_WATCH_MAX = 8 };
 struct cmd_watch {
@@ -108,10 +101,9 @@ enum cmd_key {
     CMD_KEY_SERVE, /* asked for by the model server that an agent asks */
     CMD_KEYS
 };
-enum { CMD_TOKEN_BYTES_MAX = 4096 }; /* of a token file */
 struct cmd_keys {
     const char *files[CMD_KEYS]; /* borrowed; NULL: none */
-    char texts[CMD_KEYS][CMD_TOKEN_BYTES_MAX];
+    char texts[CMD_KEYS][TOKEN_FILE_BYTES_MAX];
 };
 /* All of them or, with an error, none: what was read before stays.  `w` follows the files. */
 enum rc cmd_keys_read(struct cmd_keys *k, struct cmd_watch *w, struct err *err) MUST_USE;

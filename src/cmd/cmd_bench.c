@@ -43,7 +43,7 @@ struct plan {
     struct load_opts load;
     size_t items, slices;
     const char *token; /* NULL: none */
-    char token_text[CMD_TOKEN_BYTES_MAX];
+    char token_text[TOKEN_FILE_BYTES_MAX];
     struct texts texts, queries;
 };
 
@@ -139,7 +139,7 @@ static enum rc read_token(const struct bench_opts *o, struct plan *p, struct err
     if (o->token && o->token_file)
         return err_set(err, RC_USAGE, "--token and --token-file exclude each other");
     if (o->token_file) {
-        if (cmd_token(o->token_file, p->token_text, sizeof(p->token_text), err))
+        if (token_file_read(o->token_file, p->token_text, sizeof(p->token_text), err))
             return err->code;
         p->token = p->token_text;
     }

@@ -33,7 +33,7 @@ struct top {
     struct agent_plan *plan; /* of our own agent; NULL: another's is asked */
     struct agent *agent;
     struct url url;
-    char token[CMD_TOKEN_BYTES_MAX], from[URL_HOST_MAX + 32];
+    char token[TOKEN_FILE_BYTES_MAX], from[URL_HOST_MAX + 32];
     bool local; /* the figures are this machine's */
     struct top_source_opts source;
     struct top_snap *snap;
@@ -123,7 +123,7 @@ static enum rc choose(struct cmd_ctx *ctx, struct top *t, struct err *err)
     if ((a->host != NULL) + (a->replay != NULL) + a->demo + a->sample > 1)
         return err_set(err, RC_USAGE, "--host, --replay, --demo and --sample are alternatives");
     if (a->token_file)
-        rc = cmd_token(a->token_file, t->token, sizeof(t->token), err);
+        rc = token_file_read(a->token_file, t->token, sizeof(t->token), err);
     if (rc)
         return rc;
     if (a->host) {

@@ -1,48 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* token: the bearer token that a file holds, for every command that asks clients for one; and
- * whether such files have changed.  A look a second is enough: who changes a secret waits longer
- * than that before the old one is taken away, and a link that is turned (as Kubernetes does) is
- * seen like a file that is written. */
+/* token: the bearer tokens of a server, each from a file, and whether such files have changed.  A
+ * look a second is enough: who changes a secret waits longer than that before the old one is taken
+ * away, and a link that is turned (as Kubernetes does) is seen like a file that is written. */
 #include "base/log.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
 #include "os/clock.h"
-#include "os/file.h"
+#include "os/token_file.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
 enum { WATCH_AWAY_MS = 3000 }; /* a file is written, or it was removed */
-
-enum rc cmd_token(const char *path, char *out, size_t cap, struct err *err)
-{
-    static const char blank[] = " \t\r\n";
-    struct buf b = { 0 };
-    enum rc rc = file_read(path, cap - 1, &b, err);
-    size_t from = 0, end = b.len;
-
-    out[0] = '\0';
-    while (rc == RC_OK && from < end && b.data[from] && strchr(blank, b.data[from]))
-        from++;
-    while (rc == RC_OK && from < end && b.data[end - 1] && strchr(blank, b.data[end - 1]))
-        end--;
-    if (rc == RC_OK && from == end)
-        rc = err_set(err, RC_USAGE, "token file '%s' is empty", path);
-    /* what no client can send would lock everybody out, and a NUL would end it early */
-    for (size_t i = from; rc == RC_OK && i < end; i++)
-        if (b.data[i] < ' ' || b.data[i] > '~') {
-            err_hint(err, "A token is one line of ASCII text: 'openssl rand -hex 32' makes one.");
-            rc = err_set(err, RC_USAGE, "token file '%s' holds %s, which no token has", path,
-                         b.data[i] == '\n' ? "a second line" : "a byte that is not ASCII text");
-        }
-    if (rc == RC_OK) {
-        memcpy(out, b.data + from, end - from);
-        out[end - from] = '\0';
-    }
-    buf_release(&b);
-    return rc;
-}
 
 enum rc cmd_keys_read(struct cmd_keys *k, struct cmd_watch *w, struct err *err)
 {
@@ -52,7 +22,8 @@ enum rc cmd_keys_read(struct cmd_keys *k, struct cmd_watch *w, struct err *err)
         w->paths[i] = k->files[i];
     (void)cmd_watch_changed(w); /* what is written from here on is a change */
     for (size_t i = 0; i < CMD_KEYS; i++)
-        if (k->files[i] && cmd_token(k->files[i], fresh.texts[i], sizeof(fresh.texts[i]), err))
+        if (k->files[i] &&
+            token_file_read(k->files[i], fresh.texts[i], sizeof(fresh.texts[i]), err))
             return err->code;
     for (size_t i = 0; i < CMD_KEY_ADMIN; i++) /* who has that one could do what an admin may */
         if (k->files[CMD_KEY_ADMIN] && k->files[i] &&

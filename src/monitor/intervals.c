@@ -2,7 +2,7 @@
 /* intervals: seconds become sums of the run and of the interval under way; an interval that is
  * over becomes facts, a line and rows of CSV.  Neighbouring intervals with one verdict are a
  * phase. */
-#include "monitor/monitor.h"
+#include "monitor/monitor_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"

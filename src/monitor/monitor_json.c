@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* monitor_json: a run for programs, schema stoker.monitor/1. */
-#include "monitor/monitor.h"
+#include "monitor/monitor_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"

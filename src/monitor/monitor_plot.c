@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* monitor_plot: a run as one SVG: a strip of what limits it, then a panel a metric with a line a
  * GPU, dashed lines for targets, marks for events, and the memory of processes. */
-#include "monitor/monitor.h"
+#include "monitor/monitor_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* monitor_report: a run for people. */
-#include "monitor/monitor.h"
+#include "monitor/monitor_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"

@@ -4,7 +4,7 @@
  * Every some seconds each metric that is watched is asked for with a step of one second, from
  * where the last answer ended: what the network lost meanwhile is not lost.  Times are the other
  * agent's. */
-#include "monitor/monitor.h"
+#include "monitor/monitor_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"

@@ -3,7 +3,7 @@
  *
  * Its goals become targets, by the meaning that the words of alerts have on a node; where no agent
  * is named, the spec says on which machine a component runs and where its agent listens. */
-#include "monitor/monitor.h"
+#include "monitor/monitor_int.h"
 
 #include "alert/alert.h"
 #include "base/log.h"
@@ -142,7 +142,7 @@ static enum rc component_host(const char *name, const struct spec *s, char **out
     return RC_OK;
 }
 
-enum rc monitor_spec_host(const struct monitor_args *a, const struct spec *s, char **out_host,
+enum rc monitor_spec_host(const struct monitor_opts *a, const struct spec *s, char **out_host,
                           struct err *err)
 {
     if (a->host)

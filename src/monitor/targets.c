@@ -8,7 +8,7 @@
  * gpu.power.share in percent of what the GPU has and may take, gpu.xid as the number of XIDs.  A
  * target holds for every series of its metric; one whose value is not known is neither met nor
  * failed. */
-#include "monitor/monitor.h"
+#include "monitor/monitor_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -150,7 +150,7 @@ static bool target_given(const struct monitor *m, const char *metric)
 }
 
 /* Those given, then the goals of a spec and the defaults, each for other metrics. */
-enum rc targets_fill(struct monitor *m, const struct monitor_args *a, const struct spec *s,
+enum rc targets_fill(struct monitor *m, const struct monitor_opts *a, const struct spec *s,
                      struct err *err)
 {
     for (size_t i = 0; i < a->targets.count; i++) {

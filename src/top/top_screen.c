@@ -7,6 +7,7 @@
 #define NCURSES_WIDECHAR 1
 #include "base/mem.h"
 #include "base/str.h"
+#include "os/signals.h"
 #include "top/top.h"
 
 #include <langinfo.h>
@@ -34,16 +35,9 @@ struct screen {
 enum rc screen_signals(int *out_fd, struct err *err)
 {
     static const int list[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP };
-    sigset_t set;
 
-    sigemptyset(&set);
-    for (size_t i = 0; i < ARRAY_SIZE(list); i++)
-        sigaddset(&set, list[i]);
     (void)signal(SIGPIPE, SIG_IGN);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-        return err_sys(err, "could not block signals");
-    *out_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return *out_fd < 0 ? err_sys(err, "could not watch signals") : RC_OK;
+    return signals_watch(list, ARRAY_SIZE(list), out_fd, err);
 }
 
 /* Attributes say everything on a terminal without colours too. */

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "os/clock.h"
 #include "os/net/notify.h"
+#include "os/signals.h"
 #include "spec/spec.h"
 
 #include <assert.h>
@@ -451,22 +452,9 @@ static enum rc live(struct up *u, struct err *err)
     return rc;
 }
 
-static enum rc watch_signals(int *out_fd, struct err *err)
-{
-    static const int list[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGCHLD };
-    sigset_t set;
-
-    sigemptyset(&set);
-    for (size_t i = 0; i < ARRAY_SIZE(list); i++)
-        sigaddset(&set, list[i]);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-        return err_sys(err, "could not block signals");
-    *out_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    return *out_fd < 0 ? err_sys(err, "could not watch signals") : RC_OK;
-}
-
 enum rc up_run(const struct up_opts *opts, struct err *err)
 {
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGCHLD };
     struct up *u = xcalloc(1, sizeof(*u));
     ssize_t n;
     enum rc rc;
@@ -478,7 +466,7 @@ enum rc up_run(const struct up_opts *opts, struct err *err)
     n = readlink("/proc/self/exe", u->self, sizeof(u->self) - 1);
     rc = n > 0 ? up_plan(u, err) : err_sys(err, "could not find this program");
     if (rc == RC_OK)
-        rc = watch_signals(&u->signals, err);
+        rc = signals_watch(signals, ARRAY_SIZE(signals), &u->signals, err);
     if (rc == RC_OK)
         rc = open_notify(u, err);
     if (rc == RC_OK)

@@ -11,6 +11,7 @@
 #include "base/text/units.h"
 #include "os/clock.h"
 #include "os/net/notify.h"
+#include "os/signals.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -220,7 +221,7 @@ static enum rc run_daemon(struct cmd_ctx *ctx, struct agent_plan **plan, struct 
     const struct agent_args *args = ctx->opts;
     struct running r = { .plan = plan, .signals = -1, .control = -1 };
     char path[FILE_PATH_MAX];
-    enum rc rc = cmd_signals(&r.signals, err);
+    enum rc rc = signals_watch_end(&r.signals, err);
 
     if (rc == RC_OK)
         rc = agent_start(&(*plan)->o, &r.a, err);
@@ -259,7 +260,7 @@ static enum rc run_once(struct cmd_ctx *ctx, struct agent_plan *p, struct err *e
     const struct agent_args *args = ctx->opts;
     struct agent *a = NULL;
     int fd = -1;
-    enum rc rc = cmd_signals(&fd, err);
+    enum rc rc = signals_watch_end(&fd, err);
 
     if (rc == RC_OK)
         rc = agent_start(&p->o, &a, err);

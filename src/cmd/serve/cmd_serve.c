@@ -7,6 +7,7 @@
 #include "engine/worker/worker.h"
 #include "os/clock.h"
 #include "os/net/notify.h"
+#include "os/signals.h"
 
 #include <malloc.h>
 #include <poll.h>
@@ -244,7 +245,7 @@ static enum rc serve_plan(struct cmd_ctx *ctx, struct plan *p, struct err *err)
     const struct serve_args *a = ctx->opts;
     struct serve *s = NULL;
     int fd = -1;
-    enum rc rc = cmd_signals(&fd, err);
+    enum rc rc = signals_watch_end(&fd, err);
 
     bound_heap();
     if (rc == RC_OK)
