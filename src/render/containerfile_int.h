@@ -2,7 +2,7 @@
 /* containerfile: the image of a component as a recipe for buildah, podman, docker and OpenShift. */
 #ifndef RENDER_CONTAINERFILE_INT_H
 #define RENDER_CONTAINERFILE_INT_H
-#include "render/render.h"
+#include "render/render_int.h"
 
 /* Behind the head that a target writes.  `c` NULL: an image for training without a component. */
 void containerfile_body(struct render *r, const struct spec_component *c, struct buf *out);

@@ -2,7 +2,7 @@
 /* follow: wishes of a spec that a target has no means for. */
 #ifndef RENDER_FOLLOW_INT_H
 #define RENDER_FOLLOW_INT_H
-#include "render/render.h"
+#include "render/render_int.h"
 
 /* Warns of each key that the file sets for a component of the target and that the target cannot
  * follow. */

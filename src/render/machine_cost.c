@@ -5,7 +5,7 @@
  * what it cost over the years it is kept, its power at the wall (power times PUE) and its place, or
  * that of its GPUs where one of the three is unknown.
  * The page, the alerts and the planner ask here, so that they name one figure. */
-#include "render/cost.h"
+#include "render/machine_cost_int.h"
 
 #include <math.h>
 

@@ -12,7 +12,7 @@
 #include "catalog/catalog.h"
 #include "hw/compare/compare.h"
 #include "plan/feasible.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -57,7 +57,7 @@ void render_facts_release(struct render_facts *f)
     *f = (struct render_facts){ 0 };
 }
 
-struct check {
+struct machine_compared {
     const struct spec *s;
     const struct spec_node *n;
     const struct hw *hw;
@@ -65,7 +65,7 @@ struct check {
     struct cat_gpu_table gpus; /* the catalogue's */
 };
 
-static void fact(struct check *k, bool hard, const void *member, const char *what,
+static void fact(struct machine_compared *k, bool hard, const void *member, const char *what,
                  const char *wanted, const char *found)
 {
     struct render_facts *f = k->out;
@@ -78,7 +78,7 @@ static void fact(struct check *k, bool hard, const void *member, const char *wha
                                                  .found = arena_strdup(&f->arena, found) };
 }
 
-static void fact_number(struct check *k, bool hard, const void *member, const char *what,
+static void fact_number(struct machine_compared *k, bool hard, const void *member, const char *what,
                         int64_t wanted, int64_t found)
 {
     char a[24], b[24];
@@ -88,14 +88,14 @@ static void fact_number(struct check *k, bool hard, const void *member, const ch
     fact(k, hard, member, what, a, b);
 }
 
-static void fact_least(struct check *k, const void *member, const char *what, int64_t wanted,
-                       int64_t found)
+static void fact_least(struct machine_compared *k, const void *member, const char *what,
+                       int64_t wanted, int64_t found)
 {
     fact_number(k, false, member, what, wanted, found);
     k->out->items[k->out->count - 1].least = true;
 }
 
-static void fact_bytes(struct check *k, bool hard, const void *member, const char *what,
+static void fact_bytes(struct machine_compared *k, bool hard, const void *member, const char *what,
                        int64_t wanted, int64_t found)
 {
     char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
@@ -105,7 +105,7 @@ static void fact_bytes(struct check *k, bool hard, const void *member, const cha
 }
 
 /* One fact for all devices of which it says the same: "rate of mlx5_0, mlx5_1". */
-static void fact_named(struct check *k, bool hard, const void *member, const char *what,
+static void fact_named(struct machine_compared *k, bool hard, const void *member, const char *what,
                        const char *name, const char *wanted, const char *found)
 {
     struct render_facts *f = k->out;
@@ -123,7 +123,7 @@ static void fact_named(struct check *k, bool hard, const void *member, const cha
 }
 
 /* Did the spec say it, or is it a default? */
-static bool said(const struct check *k, const void *member)
+static bool said(const struct machine_compared *k, const void *member)
 {
     return spec_where(k->s, member).line > 0;
 }
@@ -210,7 +210,7 @@ static bool gpu_works(const struct hw_gpu *g)
     return !str_eq(g->state, "lost") && !str_eq(g->state, "error");
 }
 
-static void check_gpu_count(struct check *k)
+static void check_gpu_count(struct machine_compared *k)
 {
     int64_t want = k->n->gpus_per_node, have = 0, seen = (int64_t)k->hw->gpus_count;
     char wanted[24], found[64];
@@ -229,7 +229,7 @@ static void check_gpu_count(struct check *k)
 
 /* What the driver tells is near to what the card is sold with; where the catalogue has the card, a
  * size of the spec that is neither is another card's, be it as near as 94 GB to 80. */
-static bool gpu_memory_off(struct check *k, int64_t wanted, const struct hw_gpu *g)
+static bool gpu_memory_off(struct machine_compared *k, int64_t wanted, const struct hw_gpu *g)
 {
     const struct cat_gpu *sold = cat_gpu_find(&k->gpus, maybe_none(), g->name);
     int64_t found = g->mem_total_bytes.v;
@@ -240,7 +240,8 @@ static bool gpu_memory_off(struct check *k, int64_t wanted, const struct hw_gpu 
            (wanted < found - found / 32 || wanted > found + found / 32);
 }
 
-static void check_gpu(struct check *k, const struct spec_gpu *want, const struct hw_gpu *g)
+static void check_gpu(struct machine_compared *k, const struct spec_gpu *want,
+                      const struct hw_gpu *g)
 {
     bool mig = want->sharing == SPEC_SHARING_MIG || want->mig_profile;
 
@@ -285,7 +286,7 @@ static struct maybe nvlink_found(const struct hw *hw)
     return version ? maybe_of(version) : maybe_none();
 }
 
-static void check_link(struct check *k)
+static void check_link(struct machine_compared *k)
 {
     static const int generations[] = { [SPEC_LINK_PCIE] = 0,
                                        [SPEC_LINK_NVLINK2] = 2,
@@ -306,7 +307,7 @@ static void check_link(struct check *k)
 }
 
 /* Each kind of contradiction once: the first GPU that has it speaks for all. */
-static void check_gpus(struct check *k)
+static void check_gpus(struct machine_compared *k)
 {
     size_t before = k->out->count;
 
@@ -337,7 +338,7 @@ static bool memory_short(const struct spec_node *n, int64_t found)
     return found / (1 << 20) < feasible_slurm_mib(n);
 }
 
-static void check_host(struct check *k)
+static void check_host(struct machine_compared *k)
 {
     const struct spec_node *n = k->n;
     const struct hw_cpu *cpu = &k->hw->cpu;
@@ -388,7 +389,7 @@ static bool port_slow(const struct hw_rdma_port *p, const struct spec_nics_of *n
            p->rate_mbps.v < nics->rate_bps / 1000000;
 }
 
-static void check_rate(struct check *k, const struct spec_nics_of *nics,
+static void check_rate(struct machine_compared *k, const struct spec_nics_of *nics,
                        const struct hw_rdma_port *p, const char *name)
 {
     char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
@@ -401,7 +402,8 @@ static void check_rate(struct check *k, const struct spec_nics_of *nics,
 
 /* Without names: do so many of the ports run at the spec's rate as it counts NICs?  Others may be
  * of another network, so that no more than it counts are told. */
-static void check_rates(struct check *k, const struct spec_nics_of *nics, const char *layer)
+static void check_rates(struct machine_compared *k, const struct spec_nics_of *nics,
+                        const char *layer)
 {
     char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], what[64];
     int64_t slow = 0, fastest = 0, all = (int64_t)ports_count(k->hw, layer);
@@ -425,8 +427,8 @@ static void check_rates(struct check *k, const struct spec_nics_of *nics, const 
          units_rate_exact((uint64_t)fastest * 1000000, b));
 }
 
-static void check_hca(struct check *k, const struct spec_fabric *f, const struct spec_nics_of *nics,
-                      const char *const *name)
+static void check_hca(struct machine_compared *k, const struct spec_fabric *f,
+                      const struct spec_nics_of *nics, const char *const *name)
 {
     const struct hw_rdma *d = hw_find_rdma(k->hw, *name);
     const char *layer = layer_of(f);
@@ -446,7 +448,7 @@ static void check_hca(struct check *k, const struct spec_fabric *f, const struct
 }
 
 /* Without names: are there as many ports of this kind as the spec counts? */
-static void check_ports(struct check *k, const struct spec_fabric *f,
+static void check_ports(struct machine_compared *k, const struct spec_fabric *f,
                         const struct spec_nics_of *nics)
 {
     const char *layer = layer_of(f);
@@ -465,7 +467,7 @@ static void check_ports(struct check *k, const struct spec_fabric *f,
     check_rates(k, nics, layer);
 }
 
-static void check_interfaces(struct check *k, const struct spec_fabric *f,
+static void check_interfaces(struct machine_compared *k, const struct spec_fabric *f,
                              const struct spec_nics_of *nics)
 {
     const struct spec_strs *names = nics->interfaces;
@@ -491,7 +493,7 @@ static void check_interfaces(struct check *k, const struct spec_fabric *f,
     }
 }
 
-static void check_fabrics(struct check *k)
+static void check_fabrics(struct machine_compared *k)
 {
     for (size_t i = 0; i < k->n->fabrics.count; i++) {
         const struct spec_fabric *f = spec_fabric_find(k->s, k->n->fabrics.items[i]);
@@ -512,7 +514,7 @@ static void check_fabrics(struct check *k)
 void render_machine_check(const struct spec *s, const struct spec_node *n, const struct hw *hw,
                           struct render_facts *out)
 {
-    struct check k = { .s = s, .n = n, .hw = hw, .out = out };
+    struct machine_compared k = { .s = s, .n = n, .hw = hw, .out = out };
     struct arena a = { 0 };
 
     if (cat_gpu_load(&a, &k.gpus, NULL))

@@ -13,7 +13,7 @@
  * by where it stands there: render_from().
  *
  * Adding a target: src/render/NAME/NAME.c with one `void render_NAME(struct render *r)`, a row in
- * targets[] of src/render/targets.c, golden files by `make golden-render`. */
+ * targets[] of src/render/render_targets.c, golden files by `make golden-render`. */
 #ifndef RENDER_RENDER_H
 #define RENDER_RENDER_H
 #include "base/arena.h"
@@ -22,6 +22,7 @@
 #include "spec/spec.h"
 
 struct hw;
+struct render; /* what a target is given: render_int.h */
 
 enum {
     RENDER_TARGETS_MAX = 32,    /* targets of one run */
@@ -49,119 +50,6 @@ struct render_machine {
     const struct spec_node *node; /* render_run() finds it; NULL: it fits no group */
 };
 
-struct feasible;
-struct render { /* what a target is given */
-    const struct spec *spec;
-    const struct render_machine *machines; /* inventories, each with its group */
-    size_t machine_count;
-    const struct spec_targets
-        *targets; /* those of the spec, the rest by their defaults; only lustre may be NULL */
-    bool where;   /* comments name the line too */
-    const struct feasible *feasible; /* who is where, what pods ask for; set by render_check() */
-    struct render_set *out;
-    struct spec_diags *diags;
-    bool budgets_told; /* alerts_budgets_tell() was there */
-};
-
-/* --- what a target may call --- */
-
-/* A new file; the caller appends to the text.  The path is a format. */
-struct buf *render_file(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3);
-struct buf *render_script(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0755 */
-/* The first port that anybody may bind; below, Linux asks for CAP_NET_BIND_SERVICE. */
-enum { RENDER_PORT_FREE = 1024 };
-/* The function `show` of a script that prints what it would do: a command with each word as a shell
- * reads it, so that the line can be pasted.  `echo "$*"` loses the quotes, and that of dash takes a
- * backslash for an escape. */
-#define RENDER_SCRIPT_SHOW                                                                         \
-    "# the command as a shell takes it\n"                                                          \
-    "show() (\n"                                                                                   \
-    "    line=\n"                                                                                  \
-    "    for w; do\n"                                                                              \
-    "        case \"$w\" in\n"                                                                     \
-    "        '' | *[!A-Za-z0-9_./:@=,%+-]*)\n"                                                     \
-    "            w=\"'$(printf '%s' \"$w\" | sed \"s/'/'\\\\\\\\''/g\")'\"\n"                      \
-    "            ;;\n"                                                                             \
-    "        esac\n"                                                                               \
-    "        line=\"$line${line:+ }$w\"\n"                                                         \
-    "    done\n"                                                                                   \
-    "    printf '%s\\n' \"$line\"\n"                                                               \
-    ")\n"
-struct buf *render_secret(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0600 */
-
-/* A file that was made is one of those. */
-void render_keep_secret(struct render *r, const struct buf *text);
-
-/* Refuses the run because of the value at `member`, with a hint (NULL: none). */
-void render_refuse(struct render *r, const void *member, const char *hint, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
-
-/* Tells the user, at the value of `member`, that the target does not follow it to the letter; the
- * run goes on.  With --strict the command fails.  A remark in a file is not enough: who renders
- * does not read every file. */
-void render_warn(struct render *r, const void *member, const char *hint, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
-
-/* "components.train.gpus" or "default": where a member's value comes from.  Not the line: a comment
- * added to the spec would then change every file.  The result is one of a few static buffers of
- * the thread, good for the line that is being written. */
-const char *render_from(const struct render *r, const void *member);
-
-/* The comment that opens a file: what it is, that it is generated, from which spec and site. */
-void render_head(const struct render *r, struct buf *out, const char *mark, const char *what);
-
-/* --- quoting, quote.c --- */
-
-/* One shell word: as it is when nothing in it is special, else in single quotes. */
-void quote_sh(struct buf *out, const char *s);
-/* A command and its arguments, a blank between words. */
-void quote_sh_words(struct buf *out, const struct spec_strs *command);
-/* May the text stand bare on a line of slurm.conf and its like (no newline, '#', blank, comma,
- * quote, '=', brackets)? */
-bool slurm_plain(const char *s);
-/* Text for the rest of a comment line: what ends a line in any format, and what no text holds,
- * becomes a blank or '?'. */
-void quote_comment(struct buf *out, const char *s);
-/* Text for HTML: & < > " ' escaped. */
-void quote_html(struct buf *out, const char *s);
-/* Every $ twice, as compose and Kubernetes write one that stands for itself. */
-const char *quote_dollars(struct arena *a, const char *s);
-/* A name as RFC 1123 wants it (lower case, digits, '-', at most 63): names of the spec that differ
- * ("world_model") become the same each time ("world-model").  `out` holds SPEC_NAME_MAX + 1. */
-void dns_name(char *out, const char *name);
-
-/* --- YAML out, yaml_out.c: block style, two blanks a level, always quoted where a reader of
- * YAML 1.1 or 1.2 could take the text for something else --- */
-enum { YAML_OUT_DEPTH_MAX = 32 };
-struct yaml_out {
-    struct buf *buf;
-    int depth;
-    bool seq[YAML_OUT_DEPTH_MAX];          /* is the container at this depth a sequence? */
-    bool empty[YAML_OUT_DEPTH_MAX];        /* has nothing been put into it yet? */
-    bool commented[YAML_OUT_DEPTH_MAX];    /* but a comment? */
-    const char *notes[YAML_OUT_DEPTH_MAX]; /* behind the key of a container */
-    bool same_line;                        /* "- " stands on this line, and its first key follows */
-    const char *note;                      /* behind the next value; borrowed until then */
-};
-void yaml_begin(struct yaml_out *y,
-                struct buf *buf); /* a document: a mapping; "---" before all but the first */
-void yaml_finish(struct yaml_out *y);
-/* `key` is NULL inside a sequence.  A container that stays empty becomes {} or []. */
-void yaml_map(struct yaml_out *y, const char *key);
-void yaml_seq(struct yaml_out *y, const char *key);
-void yaml_end(struct yaml_out *y); /* the innermost container */
-void yaml_str(struct yaml_out *y, const char *key, const char *value);
-void yaml_strf(struct yaml_out *y, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
-void yaml_int(struct yaml_out *y, const char *key, int64_t value);
-void yaml_bool(struct yaml_out *y, const char *key, bool value);
-/* Lines of text, kept as they are: a literal block ("|") where YAML allows it. */
-void yaml_text(struct yaml_out *y, const char *key, const char *text);
-void yaml_strs(struct yaml_out *y, const char *key, const struct spec_strs *items); /* a sequence */
-/* "# note" behind the next value (or the key of the next container). */
-void yaml_note(struct yaml_out *y, const char *note);
-/* A comment line of its own at this depth. */
-void yaml_comment(struct yaml_out *y, const char *text);
-
 /* --- real machines beside the spec, machines.c --- */
 struct render_fact {    /* where a machine contradicts its group */
     const void *member; /* what the spec says stands there */
@@ -180,17 +68,8 @@ void render_facts_release(struct render_facts *f);
 const struct spec_node *render_machine_group(const struct spec *s, const char *host);
 void render_machine_check(const struct spec *s, const struct spec_node *n, const struct hw *hw,
                           struct render_facts *out);
-/* Finds the group of each, and complains of those that contradict it or fit none. */
-void render_machines_place(struct render *r, struct render_machine *machines, size_t count);
-/* The cores and the memory that the machines of each group have at least go into the spec where it
- * has none, or more: Slurm drains a machine that registers with less than it is said to have. */
-void render_machines_learn(struct spec *s, const struct render_machine *machines, size_t count);
-/* The next inventory of a group behind the `*at`-th; NULL: no more. */
-const struct hw *render_machine_next(const struct render *r, const struct spec_node *n, size_t *at);
-/* Is the product that a driver names ("NVIDIA H100 80GB HBM3") the model of a spec ("H100")? */
-bool render_gpu_is(const char *model, const char *product);
 
-/* --- targets.c --- */
+/* --- render_targets.c --- */
 struct render_target {
     const char *name, *what;
     void (*make)(struct render *r);
@@ -199,22 +78,6 @@ struct render_target {
 size_t render_target_count(void);
 const struct render_target *render_target_at(size_t i);
 const struct render_target *render_target_find(const char *name);
-
-void render_slurm(struct render *r);
-void render_kubernetes(struct render *r);
-void render_openshift(struct render *r);
-void render_compose(struct render *r);
-void render_systemd(struct render *r);
-void render_prometheus(struct render *r);
-void render_grafana(struct render *r);
-void render_lustre(struct render *r);
-void render_nccl(struct render *r);
-void render_doc(struct render *r);
-
-/* Faults no target could write down rightly: more GPUs asked for than there are, pools larger than
- * a GPU's memory, a component for containers without an image, a port used twice.
- * render_check.c */
-void render_check(struct render *r, const struct render_target *const *targets, size_t count);
 
 /* --- the whole, render_run.c --- */
 /* RC_PARSE with the faults in `diags` when the spec cannot be rendered; `out` is then empty. */
@@ -287,9 +150,6 @@ struct render_recovery { /* all zero: there was nothing to do */
 };
 void render_recovery_release(struct render_recovery *r);
 enum rc render_recover(const char *dir, struct render_recovery *out, struct err *err) MUST_USE;
-/* What render_write() would do; a folder that is not there is an empty one. */
-enum rc render_compare(const struct render_set *set, const struct render_where *where,
-                       struct render_changes *out, struct err *err) MUST_USE;
 /* Every file beside its place first, then all renamed: an error before that leaves the folder as
  * it was, and a run that is killed is undone or finished by the next one that looks at the folder
  * (DIR/.stoker-render.journal says what it was about).  Files of an earlier run that are no longer
@@ -307,11 +167,15 @@ enum rc render_write(const struct render_set *set, const struct render_where *wh
 enum rc render_diff(const struct render_set *set, const struct render_where *where, struct buf *out,
                     struct render_changes *changes, struct err *err) MUST_USE;
 
-/* The lines of `a` into those of `b` as hunks of a unified diff; nothing when they are equal. */
-void render_diff_text(struct render_text a, struct render_text b, struct buf *out);
-/* What `mine` and `theirs` make of `base`, both.  False: they change the same lines, or lines side
- * by side, and differently; what `out` then holds is of no use. */
-bool render_merge_text(struct render_text base, struct render_text mine, struct render_text theirs,
-                       struct buf *out);
+/* --- money, machine_cost.c --- */
+struct render_cost { /* dollars a month of one machine; NaN: unknown */
+    double rent, capital, energy, place;
+    bool owned;                    /* has no rent; one that is rented has nothing else */
+    const struct spec_money *from; /* what the spec says first of it */
+};
+
+struct render_cost render_cost_of(const struct spec *s, const struct spec_node *n);
+/* Dollars an hour of one machine; false: the spec names no price. */
+bool render_cost_hour(const struct spec *s, const struct spec_node *n, double *out);
 
 #endif

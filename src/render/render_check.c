@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "plan/feasible.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct name {
     char dns[SPEC_NAME_MAX + 1];
     const char *const *at;
 };
-struct names {
+struct taken_names {
     struct name *items;
     size_t count;
 };
@@ -43,7 +43,7 @@ static int by_dns(const void *a, const void *b)
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-static void name_add(struct names *v, const char *const *name)
+static void name_add(struct taken_names *v, const char *const *name)
 {
     struct name *n = &v->items[v->count++];
 
@@ -51,7 +51,7 @@ static void name_add(struct names *v, const char *const *name)
     n->at = name;
 }
 
-static void names_differ(struct render *r, struct names *v, const char *what)
+static void names_differ(struct render *r, struct taken_names *v, const char *what)
 {
     char hint[SPEC_LINE_WORDS_MAX + 128 + 2 * SPEC_NAME_MAX], words[SPEC_LINE_WORDS_MAX];
 
@@ -74,7 +74,7 @@ static void check_names(struct render *r)
     const struct spec *s = r->spec;
     const struct spec_slurm *slurm = s->targets.slurm;
     struct arena a = { 0 };
-    struct names v = { .items = arena_array(&a, struct name, SPEC_NODES_MAX) };
+    struct taken_names v = { .items = arena_array(&a, struct name, SPEC_NODES_MAX) };
 
     for (size_t i = 0; i < s->component_count; i++) {
         for (size_t k = 0; k < s->components[i].port_count; k++)

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "plan/feasible.h"
 #include "render/follow_int.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_add(&text, data, size);
     if (size && journal_parse(text.data, &j, &state)) {
         for (size_t i = 0; i < j.count; i++)
-            if (!place_path_ok(j.items[i].path) ||
+            if (!outdir_path_ok(j.items[i].path) ||
                 (i && strcmp(j.items[i - 1].path, j.items[i].path) >= 0))
                 abort();
         check_again(&j, state);

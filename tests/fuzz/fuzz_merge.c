@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "render/outdir/bases_int.h"
-#include "render/render.h"
+#include "render/text/text_diff_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void check_bases(const uint8_t *data, size_t size)
     buf_add(&b.text, data, size);
     bases_parse(&b);
     for (size_t i = 0; i < b.count; i++)
-        if (strcmp(text_sum(b.items[i].text, b.items[i].len, sum), b.items[i].sum) != 0 ||
+        if (strcmp(bases_sum(b.items[i].text, b.items[i].len, sum), b.items[i].sum) != 0 ||
             !bases_find(&b, sum))
             abort();
     bases_release(&b);

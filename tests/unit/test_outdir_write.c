@@ -128,7 +128,7 @@ static enum rc step_file_write(int fd, const char *path, const void *p, size_t l
 #undef read
 #undef file_write
 
-#include "render/render.h"
+#include "render/render_int.h"
 
 /* ---- folders as text ---- */
 
@@ -548,9 +548,9 @@ TEST(paths_stay_below)
     static const char *const bad[] = { "", "/a", "a/", "a//b", "..", ".", "a/..", "../a", "a/./b" };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        CHECK(!place_path_ok(bad[i]));
-    CHECK(place_path_ok("a") && place_path_ok("a/b") && place_path_ok("..a/.b") &&
-          place_path_ok("a.."));
+        CHECK(!outdir_path_ok(bad[i]));
+    CHECK(outdir_path_ok("a") && outdir_path_ok("a/b") && outdir_path_ok("..a/.b") &&
+          outdir_path_ok("a.."));
 }
 
 /* The diff of a folder, given to patch(1), makes of it what writing makes. */

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/str.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/mem.h"
-#include "render/render.h"
+#include "render/text/text_diff_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/text/utf8.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #include <libfyaml.h>
 #include <stdio.h>

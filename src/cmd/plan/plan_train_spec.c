@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "base/text/units.h"
 #include "cmd/plan/plan_train_int.h"
-#include "render/cost.h"
+#include "render/render.h"
 #include "spec/spec.h"
 
 #include <inttypes.h>

@@ -44,12 +44,12 @@ static bool has(const struct spec_strs *l, const char *s)
 }
 
 /* Values of a label as a matcher, and the first as a label that matches it. */
-struct values {
+struct alert_values {
     struct buf regex;
     const char *first;
 };
 
-static void add_one(struct values *v, const char *s)
+static void add_one(struct alert_values *v, const char *s)
 {
     if (v->regex.len)
         buf_addc(&v->regex, '|');
@@ -58,7 +58,8 @@ static void add_one(struct values *v, const char *s)
         v->first = s;
 }
 
-static void groups_of(const struct spec *s, const struct spec_strs *components, struct values *out)
+static void groups_of(const struct spec *s, const struct spec_strs *components,
+                      struct alert_values *out)
 {
     for (size_t i = 0; i < s->node_count; i++)
         for (size_t k = 0; k < components->count; k++) {
@@ -83,7 +84,8 @@ bool alerts_is_for(const struct spec *s, const struct spec_alert *x, const struc
     return runs && (!x->nodes.count || has(&x->nodes, n->name));
 }
 
-static void models_of(const struct spec *s, const struct spec_strs *components, struct values *out)
+static void models_of(const struct spec *s, const struct spec_strs *components,
+                      struct alert_values *out)
 {
     for (size_t i = 0; i < s->model_count; i++)
         if (s->models[i].component && has(components, s->models[i].component))
@@ -94,7 +96,7 @@ struct matchers {
     struct buf only, at;
 };
 
-static void add_matcher(struct matchers *m, const char *label, struct values *v)
+static void add_matcher(struct matchers *m, const char *label, struct alert_values *v)
 {
     const char *comma = m->only.len ? "," : "";
 
@@ -104,7 +106,7 @@ static void add_matcher(struct matchers *m, const char *label, struct values *v)
     if (!strstr(buf_str(&m->at), "group=")) /* a label stands once, whatever asks for it */
         buf_addf(&m->at, "%s%s=\"%s\"", comma, label, v->first);
     buf_release(&v->regex);
-    *v = (struct values){ 0 };
+    *v = (struct alert_values){ 0 };
 }
 
 static void for_whom(const struct render *r, struct render_alert *to, bool of_models,
@@ -112,7 +114,7 @@ static void for_whom(const struct render *r, struct render_alert *to, bool of_mo
 {
     const struct spec_alert *x = to->own;
     struct matchers m = { 0 };
-    struct values v = { 0 };
+    struct alert_values v = { 0 };
 
     if (of_models)
         models_of(r->spec, &x->components, &v);
@@ -442,7 +444,7 @@ void render_alerts_release(struct render_alerts *a)
 }
 
 /* ---- writing */
-static const struct group {
+static const struct alert_group {
     const char *name, *ids; /* begins of metric ids, a blank between; NULL: what the spec adds */
 } groups[] = {
     { "stoker-gpu", "gpu. link." },

@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "base/text/units.h"
 #include "render/alerts/alerts_int.h"
-#include "render/cost.h"
+#include "render/machine_cost_int.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -181,18 +181,18 @@ static const char *money_text(double v, bool day, char out[UNITS_TEXT_MAX])
                              day ? MONEY_PER_DAY : MONEY_PER_MONTH, out);
 }
 
-struct owner {             /* of a budget */
+struct cost_owner {        /* of a budget */
     const char *component; /* NULL: the site */
     const char *who;       /* for a summary */
     const struct spec_money *day, *month;
 };
 
-static const char *labels_of_owner(struct arena *a, const struct owner *o)
+static const char *labels_of_owner(struct arena *a, const struct cost_owner *o)
 {
     return arena_printf(a, "{component=\"%s\"}", o->component ? o->component : "");
 }
 
-static struct render_alert *rule_add(struct render_alerts *all, const struct owner *o,
+static struct render_alert *rule_add(struct render_alerts *all, const struct cost_owner *o,
                                      const struct spec_money *m, const char *name)
 {
     struct render_alert *x = &all->items[all->count++];
@@ -206,8 +206,8 @@ static struct render_alert *rule_add(struct render_alerts *all, const struct own
     return x;
 }
 
-static void level_add(struct render_alerts *all, const struct owner *o, const struct spec_money *m,
-                      double pct)
+static void level_add(struct render_alerts *all, const struct cost_owner *o,
+                      const struct spec_money *m, double pct)
 {
     bool day = m == o->day, over = pct >= 100;
     struct arena *a = &all->arena;
@@ -230,7 +230,8 @@ static void level_add(struct render_alerts *all, const struct owner *o, const st
 }
 
 /* At the rate of the last day, for as many days as are looked ahead or are left of the month. */
-static void forecast_add(const struct render *r, struct render_alerts *all, const struct owner *o)
+static void forecast_add(const struct render *r, struct render_alerts *all,
+                         const struct cost_owner *o)
 {
     int64_t days = r->spec->budgets.forecast_days;
     struct render_alert *x = rule_add(all, o, o->month, "BudgetForecast");
@@ -259,7 +260,7 @@ static void forecast_add(const struct render *r, struct render_alerts *all, cons
                      labels, labels, 24 * days, most);
 }
 
-static void owner_add(const struct render *r, struct render_alerts *all, const struct owner *o)
+static void owner_add(const struct render *r, struct render_alerts *all, const struct cost_owner *o)
 {
     double warn = r->spec->budgets.warn_pct;
     const struct spec_money *each[] = { o->day, o->month };
@@ -371,10 +372,10 @@ static void component_add(struct teller *t, struct render_alerts *all, const str
     const struct spec_component *c = spec_component_find(t->r->spec, s->name);
     bool day = s->day.known && component_tell(t, c, &s->day, true);
     bool month = s->month.known && component_tell(t, c, &s->month, false);
-    struct owner o = { .component = s->name,
-                       .who = arena_printf(&all->arena, "Component %s", s->name),
-                       .day = day ? &s->day : &none,
-                       .month = month ? &s->month : &none };
+    struct cost_owner o = { .component = s->name,
+                            .who = arena_printf(&all->arena, "Component %s", s->name),
+                            .day = day ? &s->day : &none,
+                            .month = month ? &s->month : &none };
     struct buf b = { 0 };
 
     if (!day && !month)
@@ -403,7 +404,7 @@ static void retention_tell(const struct teller *t)
 static void site_add(const struct teller *t, struct render_alerts *all)
 {
     const struct spec_budgets *b = &t->r->spec->budgets;
-    struct owner site = { .who = "The site", .day = &b->day, .month = &b->month };
+    struct cost_owner site = { .who = "The site", .day = &b->day, .month = &b->month };
     struct buf cost = { 0 };
 
     if (t->told && b->day.known)

@@ -16,7 +16,7 @@
 #define RENDER_ALERTS_ALERTS_INT_H
 #include "alert/alert.h"
 #include "base/arena.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #define ALERTS_JOB_AGENT "stoker-agent"
 #define ALERTS_JOB_SERVE "stoker-serve"

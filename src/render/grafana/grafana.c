@@ -17,7 +17,7 @@
 
 enum { SCHEMA = 39, UID_SITE_MAX = 20 };
 
-struct page {
+struct dashboard_file {
     struct render *r;
     const struct render_alerts *alerts;
     const struct dashboard *d;
@@ -26,7 +26,7 @@ struct page {
 };
 
 /* ---- expressions */
-static void expr_of(const struct page *p, const char *text, struct buf *out)
+static void expr_of(const struct dashboard_file *p, const char *text, struct buf *out)
 {
     char id[64];
     double scale;
@@ -49,7 +49,7 @@ static void expr_of(const struct page *p, const char *text, struct buf *out)
     }
 }
 
-static void kv_expr(struct page *p, const char *key, const char *text)
+static void kv_expr(struct dashboard_file *p, const char *key, const char *text)
 {
     struct buf b = { 0 };
 
@@ -80,7 +80,7 @@ static bool watches(const struct render_alert *x, const char *watch)
 }
 
 /* The first alert of the spec, else of the default rules; NULL: none. */
-static const struct render_alert *watcher(const struct page *p, const char *watch)
+static const struct render_alert *watcher(const struct dashboard_file *p, const char *watch)
 {
     for (int own = 1; watch && own >= 0; own--)
         for (size_t i = 0; i < p->alerts->count; i++) {
@@ -92,7 +92,7 @@ static const struct render_alert *watcher(const struct page *p, const char *watc
     return NULL;
 }
 
-static struct limits limits_of(const struct page *p, const struct panel *panel)
+static struct limits limits_of(const struct dashboard_file *p, const struct grafana_panel *panel)
 {
     double scale = panel->watch_scale > 0 ? panel->watch_scale : 1;
     const struct render_alert *first = watcher(p, panel->watch);
@@ -159,7 +159,7 @@ static void put_source(struct json_out *w)
     json_obj_end(w);
 }
 
-static void put_query(struct page *p, const struct panel *panel, size_t at,
+static void put_query(struct dashboard_file *p, const struct grafana_panel *panel, size_t at,
                       const struct panel_query *q)
 {
     struct json_out *w = &p->w;
@@ -182,7 +182,7 @@ static void put_query(struct page *p, const struct panel *panel, size_t at,
 }
 
 /* Is the goal about what the panel shows?  `out`: the panel's units in one of the goal's. */
-static bool goal_fits(const struct spec_goal *g, const struct panel *panel, double *out)
+static bool goal_fits(const struct spec_goal *g, const struct grafana_panel *panel, double *out)
 {
     const char *watch = panel->kind == PANEL_LINES ? panel->watch : NULL;
     const struct alerts_word *word = alerts_word_of(g->metric);
@@ -203,7 +203,7 @@ static bool goal_fits(const struct spec_goal *g, const struct panel *panel, doub
     return false;
 }
 
-static void put_goals(struct page *p, const struct panel *panel, size_t at)
+static void put_goals(struct dashboard_file *p, const struct grafana_panel *panel, size_t at)
 {
     const struct spec *s = p->r->spec;
     double scale = 1;
@@ -226,7 +226,7 @@ static void put_goals(struct page *p, const struct panel *panel, size_t at)
     }
 }
 
-static void put_queries(struct page *p, const struct panel *panel)
+static void put_queries(struct dashboard_file *p, const struct grafana_panel *panel)
 {
     struct json_out *w = &p->w;
     size_t n = 0;
@@ -239,7 +239,7 @@ static void put_queries(struct page *p, const struct panel *panel)
     json_arr_end(w);
 }
 
-static void put_lines_style(struct json_out *w, const struct panel *panel, bool limits)
+static void put_lines_style(struct json_out *w, const struct grafana_panel *panel, bool limits)
 {
     json_key(w, "custom");
     json_obj(w);
@@ -261,7 +261,7 @@ static void put_lines_style(struct json_out *w, const struct panel *panel, bool 
     json_obj_end(w);
 }
 
-static void put_fields(struct page *p, const struct panel *panel)
+static void put_fields(struct dashboard_file *p, const struct grafana_panel *panel)
 {
     struct json_out *w = &p->w;
     struct limits l = limits_of(p, panel);
@@ -305,7 +305,7 @@ static void put_reduce(struct json_out *w)
     json_obj_end(w);
 }
 
-static void put_options(struct page *p, const struct panel *panel)
+static void put_options(struct dashboard_file *p, const struct grafana_panel *panel)
 {
     struct json_out *w = &p->w;
 
@@ -332,7 +332,7 @@ static void put_options(struct page *p, const struct panel *panel)
     json_obj_end(w);
 }
 
-static void put_place(struct page *p, int panel_w, int panel_h)
+static void put_place(struct dashboard_file *p, int panel_w, int panel_h)
 {
     struct json_out *w = &p->w;
 
@@ -353,7 +353,7 @@ static void put_place(struct page *p, int panel_w, int panel_h)
         p->row_h = panel_h;
 }
 
-static void put_panel(struct page *p, const struct panel *panel)
+static void put_panel(struct dashboard_file *p, const struct grafana_panel *panel)
 {
     static const char *const kinds[] = {
         [PANEL_LINES] = "timeseries", [PANEL_STAT] = "stat",   [PANEL_GAUGE] = "gauge",
@@ -393,7 +393,7 @@ static void put_current(struct json_out *w, const char *text, const char *value)
     json_obj_end(w);
 }
 
-static void put_source_variable(struct page *p)
+static void put_source_variable(struct dashboard_file *p)
 {
     struct json_out *w = &p->w;
 
@@ -407,7 +407,7 @@ static void put_source_variable(struct page *p)
     json_obj_end(w);
 }
 
-static void put_variable(struct page *p, const struct variable *v)
+static void put_variable(struct dashboard_file *p, const struct variable *v)
 {
     struct json_out *w = &p->w;
 
@@ -431,7 +431,7 @@ static void put_variable(struct page *p, const struct variable *v)
     json_obj_end(w);
 }
 
-static void put_templating(struct page *p)
+static void put_templating(struct dashboard_file *p)
 {
     json_key(&p->w, "templating");
     json_obj(&p->w);
@@ -462,7 +462,7 @@ static void put_links(struct json_out *w)
     json_arr_end(w);
 }
 
-static void put_names(struct page *p)
+static void put_names(struct dashboard_file *p)
 {
     const char *site = p->r->spec->site.name;
     char name[SPEC_NAME_MAX + 1];
@@ -488,7 +488,7 @@ static void put_names(struct page *p)
 static void put_dashboard(struct render *r, const struct render_alerts *alerts,
                           const struct dashboard *d)
 {
-    struct page p = { .r = r, .alerts = alerts, .d = d };
+    struct dashboard_file p = { .r = r, .alerts = alerts, .d = d };
     struct buf *b = render_file(r, "grafana/dashboards/%s.json", d->file);
 
     json_out_init(&p.w, b, 2);

@@ -9,7 +9,7 @@ static const struct variable variables[] = {
     { "group", "Group", "label_values(up{job=\"" ALERTS_JOB_AGENT "\"}, group)" },
 };
 
-static const struct panel panels[] = {
+static const struct grafana_panel panels[] = {
     { PANEL_STAT, "Machines that answer", "none", 4, 4,
       .queries = { { "sum(group:machines_up:count" IN ")", "" } } },
     { PANEL_STAT, "Machines", "none", 4, 4,

@@ -14,7 +14,7 @@ enum {
 };
 
 enum panel_kind { PANEL_LINES, PANEL_STAT, PANEL_GAUGE, PANEL_BARS, PANEL_TABLE, PANEL_ROW };
-struct panel {
+struct grafana_panel {
     enum panel_kind kind;
     const char *title;
     const char *unit; /* Grafana's id of it; NULL: none */
@@ -34,7 +34,7 @@ struct dashboard {
     const char *file, *title, *about;
     const struct variable *variables;
     size_t variable_count;
-    const struct panel *panels;
+    const struct grafana_panel *panels;
     size_t panel_count;
 };
 extern const struct dashboard grafana_node, grafana_fleet, grafana_serving;

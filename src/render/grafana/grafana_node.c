@@ -13,7 +13,7 @@ static const struct variable variables[] = {
     { "gpu", "GPU", "label_values(@gpu.temp@{instance=~\"$instance\"}, gpu)" },
 };
 
-static const struct panel panels[] = {
+static const struct grafana_panel panels[] = {
     { PANEL_STAT, "GPUs", "none", 4, 4, .queries = { { "count(@gpu.temp@" GPU ")", "" } } },
     { PANEL_GAUGE, "GPU utilization, mean", "percent", 4, 4,
       .queries = { { "avg(@gpu.util@" GPU ")", "" } }, .watch = "gpu.util" },

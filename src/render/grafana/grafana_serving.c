@@ -14,7 +14,7 @@ static const struct variable variables[] = {
     "histogram_quantile(" q ", sum by (" by ", le) (rate(" name "_bucket" where                    \
     "[$__rate_interval])))"
 
-static const struct panel panels[] = {
+static const struct grafana_panel panels[] = {
     { PANEL_STAT, "Servers", "none", 4, 4,
       .queries = { { "count(up{job=\"" ALERTS_JOB_SERVE "\"} == 1)", "" } } },
     { PANEL_STAT, "Requests", "reqps", 4, 4,

@@ -53,14 +53,14 @@ static uint32_t choose(uint32_t from, int64_t want)
 
 /* ---- the order ---- */
 
-struct place {
+struct gpu_place {
     const struct spec_component *c;
     const struct spec_node *node;
     double talk; /* bits a second with those that are placed */
     bool done;
 };
 
-static void talk_add(const struct spec *s, struct place *all, size_t count, const char *name)
+static void talk_add(const struct spec *s, struct gpu_place *all, size_t count, const char *name)
 {
     for (size_t i = 0; i < s->traffic_count; i++) {
         const struct spec_traffic *t = &s->traffic[i];
@@ -72,12 +72,12 @@ static void talk_add(const struct spec *s, struct place *all, size_t count, cons
     }
 }
 
-static struct place *next_of(const struct spec *s, struct place *all, size_t count)
+static struct gpu_place *next_of(const struct spec *s, struct gpu_place *all, size_t count)
 {
-    struct place *best = NULL;
+    struct gpu_place *best = NULL;
 
     for (size_t i = 0; i < count; i++) {
-        struct place *p = &all[i];
+        struct gpu_place *p = &all[i];
 
         if (p->done)
             continue;
@@ -95,18 +95,18 @@ static struct place *next_of(const struct spec *s, struct place *all, size_t cou
 
 /* ---- GPUs that are still free ---- */
 
-struct group {
+struct gpu_group {
     const struct spec_node *node;
     uint32_t *taken; /* a machine each */
 };
 struct groups {
-    struct group *items;
+    struct gpu_group *items;
     size_t count;
 };
 
 static struct groups groups_make(struct arena *a, const struct spec *s)
 {
-    struct groups g = { .items = arena_array(a, struct group, s->node_count + 1),
+    struct groups g = { .items = arena_array(a, struct gpu_group, s->node_count + 1),
                         .count = s->node_count };
 
     for (size_t i = 0; i < s->node_count; i++)
@@ -114,7 +114,7 @@ static struct groups groups_make(struct arena *a, const struct spec *s)
     return g;
 }
 
-static struct group *group_of(struct arena *a, struct groups *g, const struct spec_node *n)
+static struct gpu_group *group_of(struct arena *a, struct groups *g, const struct spec_node *n)
 {
     for (size_t i = 0; i < g->count; i++)
         if (g->items[i].node == n) {
@@ -133,7 +133,7 @@ static bool give_first(struct render *r, struct arena *a, struct groups *all, st
     const struct spec_node *n;
 
     for (size_t i = 0; (n = spec_component_group(r->spec, c, i)) != NULL; i++) {
-        struct group *g = group_of(a, all, n);
+        struct gpu_group *g = group_of(a, all, n);
         uint32_t allowed = feasible_gpus_allowed(r->spec, c, n);
         uint32_t barred = feasible_gpus_barred(r->spec, c, n, NULL);
 
@@ -223,12 +223,12 @@ static bool check(struct render *r, const struct spec_component *c)
     return false;
 }
 
-static struct place *collect(struct render *r, struct arena *a,
-                             bool (*takes)(const struct spec_component *c), size_t *count,
-                             size_t *runs)
+static struct gpu_place *collect(struct render *r, struct arena *a,
+                                 bool (*takes)(const struct spec_component *c), size_t *count,
+                                 size_t *runs)
 {
     const struct spec *s = r->spec;
-    struct place *out = arena_array(a, struct place, s->component_count + 1);
+    struct gpu_place *out = arena_array(a, struct gpu_place, s->component_count + 1);
 
     *count = *runs = 0;
     for (size_t i = 0; i < s->component_count; i++) {
@@ -238,7 +238,7 @@ static struct place *collect(struct render *r, struct arena *a,
             continue;
         if (!check(r, c))
             return NULL;
-        out[(*count)++] = (struct place){ .c = c, .node = spec_component_group(s, c, 0) };
+        out[(*count)++] = (struct gpu_place){ .c = c, .node = spec_component_group(s, c, 0) };
         *runs += (size_t)c->replicas;
     }
     return out;
@@ -332,7 +332,7 @@ bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component 
 {
     struct host_plan p = { 0 };
     size_t count, runs;
-    struct place *all = collect(r, &p.arena, takes, &count, &runs), *at;
+    struct gpu_place *all = collect(r, &p.arena, takes, &count, &runs), *at;
     struct groups groups = groups_make(&p.arena, r->spec);
     bool ok = all != NULL, near = true;
 

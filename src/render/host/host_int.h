@@ -4,7 +4,7 @@
 #ifndef RENDER_HOST_HOST_INT_H
 #define RENDER_HOST_HOST_INT_H
 #include "base/arena.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 enum {
     HOST_GPUS_MAX = 16,                 /* of a machine: gpus_per_node's limit */

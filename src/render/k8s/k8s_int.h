@@ -19,7 +19,7 @@
 #ifndef RENDER_K8S_K8S_INT_H
 #define RENDER_K8S_K8S_INT_H
 #include "base/arena.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 enum {
     K8S_MINOR_MIN = 27, /* oldest release: 1.27 */

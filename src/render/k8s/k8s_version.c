@@ -9,12 +9,12 @@
 
 #include <stdlib.h>
 
-struct row {
+struct k8s_field {
     int minor;
     const char *what;
 };
 
-static const struct row features[K8S_FEATURE_COUNT] = {
+static const struct k8s_field features[K8S_FEATURE_COUNT] = {
     [K8S_POD_INDEX_LABEL] = { 28, "pods carry their index as a label (KEP-4017, PodIndexLabel)" },
     [K8S_POD_REPLACEMENT] = { 29, "a Job waits until a failed pod is gone before it makes another "
                                   "(KEP-3939, JobPodReplacementPolicy)" },

@@ -35,7 +35,7 @@ struct place_row {
     const struct spec_switch *leaf;
 };
 
-struct places { /* hosts of a fabric's leaves, sorted */
+struct queue_places { /* hosts of a fabric's leaves, sorted */
     const struct spec_fabric *fabric;
     struct place_row *rows;
     size_t count;
@@ -67,9 +67,9 @@ static size_t depth_of(const struct spec_fabric *f, const struct spec_switch *le
     return depth;
 }
 
-static struct places places_of(struct kube *q, const struct spec_node *n)
+static struct queue_places places_of(struct kube *q, const struct spec_node *n)
 {
-    struct places p = { 0 };
+    struct queue_places p = { 0 };
     struct spec_walk w;
     size_t cap = 0;
 
@@ -99,7 +99,7 @@ static struct places places_of(struct kube *q, const struct spec_node *n)
     return p;
 }
 
-static const struct spec_switch *leaf_of(const struct places *p, const char *host)
+static const struct spec_switch *leaf_of(const struct queue_places *p, const char *host)
 {
     struct place_row key = { .host = host }, *row;
 
@@ -110,7 +110,7 @@ static const struct spec_switch *leaf_of(const struct places *p, const char *hos
 /* Levels of switches that every machine of the group has above it. */
 static size_t switch_levels(struct kube *q, const struct spec_node *n)
 {
-    struct places p = places_of(q, n);
+    struct queue_places p = places_of(q, n);
     size_t least = LEVELS_MAX;
     struct spec_walk w;
 
@@ -139,7 +139,7 @@ const char *kube_queue_level(struct kube *q, const struct spec_component *c)
 }
 
 /* Machines below the same switches, on one line. */
-static void label_hosts(struct buf *out, const struct spec_node *n, const struct places *p,
+static void label_hosts(struct buf *out, const struct spec_node *n, const struct queue_places *p,
                         size_t levels, const struct spec_switch *leaf)
 {
     const struct spec_switch *up = leaf;
@@ -174,7 +174,7 @@ void kube_queue_labels(struct kube *q, struct buf *out)
     for (size_t i = 0; i < s->node_count; i++) {
         const struct spec_node *n = &s->nodes[i];
         size_t levels = runs_jobs(n) ? switch_levels(q, n) : 0;
-        struct places p = levels ? places_of(q, n) : (struct places){ 0 };
+        struct queue_places p = levels ? places_of(q, n) : (struct queue_places){ 0 };
 
         if (!runs_jobs(n) || (!levels && !n->rack))
             continue;

@@ -29,12 +29,12 @@ struct servers { /* machines of role storage, numbered in the order of the spec 
     bool apart; /* a group of its own has the metadata, else the first machines of all */
 };
 
-static bool is_server(const struct lustre *l, const struct spec_node *n, bool apart, bool meta)
+static bool is_server(const struct lustre_site *l, const struct spec_node *n, bool apart, bool meta)
 {
     return n->role == SPEC_ROLE_STORAGE && (!apart || str_eq(n->name, l->t->metadata) == meta);
 }
 
-static struct servers servers_of(const struct lustre *l)
+static struct servers servers_of(const struct lustre_site *l)
 {
     const struct spec *s = l->r->spec;
     struct servers v = { .apart = l->t->metadata != NULL };
@@ -55,8 +55,8 @@ static struct servers servers_of(const struct lustre *l)
 }
 
 /* The i-th machine for metadata or objects, and its group. */
-static const struct spec_node *server(const struct lustre *l, const struct servers *v, bool meta,
-                                      int64_t i, char *out, size_t cap)
+static const struct spec_node *server(const struct lustre_site *l, const struct servers *v,
+                                      bool meta, int64_t i, char *out, size_t cap)
 {
     i += !v->apart && !meta ? v->meta : 0;
     for (size_t k = 0; k < l->r->spec->node_count; k++) {
@@ -71,8 +71,8 @@ static const struct spec_node *server(const struct lustre *l, const struct serve
     return NULL;
 }
 
-const struct spec_node *lustre_host(const struct lustre *l, bool meta, int64_t index, char *out,
-                                    size_t cap)
+const struct spec_node *lustre_host(const struct lustre_site *l, bool meta, int64_t index,
+                                    char *out, size_t cap)
 {
     struct servers v = servers_of(l);
 
@@ -83,7 +83,7 @@ const struct spec_node *lustre_host(const struct lustre *l, bool meta, int64_t i
     return server(l, &v, meta, index % (meta ? v.meta : v.objects), out, cap);
 }
 
-bool lustre_partner(const struct lustre *l, bool meta, int64_t index, char *out, size_t cap)
+bool lustre_partner(const struct lustre_site *l, bool meta, int64_t index, char *out, size_t cap)
 {
     struct servers v = servers_of(l);
     int64_t count = meta ? v.meta : v.objects;
@@ -97,7 +97,7 @@ bool lustre_partner(const struct lustre *l, bool meta, int64_t index, char *out,
 
 /* A group that carries metadata is told once; one that has both kinds where another has objects is
  * more often meant to have one. */
-static void check_servers(struct lustre *l)
+static void check_servers(struct lustre_site *l)
 {
     const struct spec_node *n = spec_node_find(l->r->spec, l->t->metadata), *last = NULL;
     struct servers v = servers_of(l);
@@ -123,7 +123,7 @@ static void check_servers(struct lustre *l)
 /* ---- the client's side ---- */
 
 /* Is it this file system?  "mgs:/fsname", or a Lustre storage without a source. */
-static bool is_ours(const struct lustre *l, const struct spec_storage *s)
+static bool is_ours(const struct lustre_site *l, const struct spec_storage *s)
 {
     const char *slash;
 
@@ -140,7 +140,7 @@ static bool is_ours(const struct lustre *l, const struct spec_storage *s)
     return true;
 }
 
-static void find_storage(struct lustre *l)
+static void find_storage(struct lustre_site *l)
 {
     for (size_t i = 0; i < l->r->spec->storage_count && !l->storage; i++)
         if (is_ours(l, &l->r->spec->storage[i]))
@@ -204,7 +204,8 @@ static bool patterns_meet(struct arena *mem, const char *a, const char *b)
 }
 
 /* stripe.sh moves files rule by rule: one that fits two is moved by both, time and again. */
-static void check_two(struct lustre *l, const struct spec_stripe *a, const struct spec_stripe *b)
+static void check_two(struct lustre_site *l, const struct spec_stripe *a,
+                      const struct spec_stripe *b)
 {
     struct arena mem = { 0 };
 
@@ -220,7 +221,7 @@ static void check_two(struct lustre *l, const struct spec_stripe *a, const struc
     arena_release(&mem);
 }
 
-static void check_stripes(struct lustre *l)
+static void check_stripes(struct lustre_site *l)
 {
     for (size_t i = 0; l->storage && i < l->storage->stripe_count; i++) {
         const struct spec_stripe *x = &l->storage->stripes[i];
@@ -243,7 +244,7 @@ static void check_stripes(struct lustre *l)
     }
 }
 
-const struct spec_stripe *lustre_checkpoint_rule(const struct lustre *l)
+const struct spec_stripe *lustre_checkpoint_rule(const struct lustre_site *l)
 {
     static const char *const names[] = { "checkpoint.pt", "rank.distcp", "model.safetensors",
                                          "state.ckpt" };
@@ -257,7 +258,7 @@ const struct spec_stripe *lustre_checkpoint_rule(const struct lustre *l)
 
 void render_lustre(struct render *r)
 {
-    struct lustre l = { .r = r, .t = r->targets->lustre };
+    struct lustre_site l = { .r = r, .t = r->targets->lustre };
 
     if (!l.t) {
         render_refuse(r, &r->spec->targets,

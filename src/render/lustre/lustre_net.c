@@ -35,7 +35,7 @@ static bool is_nid(const char *p, size_t len)
            is_net(p + address + 1, len - address - 1);
 }
 
-void lustre_check_nids(struct lustre *l)
+void lustre_check_nids(struct lustre_site *l)
 {
     for (const char *p = l->t->mgs;; p++) {
         size_t len = strcspn(p, ":,");
@@ -56,7 +56,7 @@ void lustre_check_nids(struct lustre *l)
                     "targets may move, but the management server '%s' stands alone", l->t->mgs);
 }
 
-const char *lustre_net(const struct lustre *l, char *out, size_t cap)
+const char *lustre_net(const struct lustre_site *l, char *out, size_t cap)
 {
     const char *at = strchr(l->t->mgs, '@');
     size_t len = at ? strcspn(at + 1, ":,") : 0;
@@ -87,7 +87,7 @@ static bool split_network(const char *s, size_t *out_name, const char **out_inte
     return true;
 }
 
-static void put_network(struct lustre *l, struct yaml_out *y, const char *const *item)
+static void put_network(struct lustre_site *l, struct yaml_out *y, const char *const *item)
 {
     const char *interfaces;
     size_t name, len;
@@ -118,7 +118,7 @@ static void put_network(struct lustre *l, struct yaml_out *y, const char *const 
     yaml_end(y);
 }
 
-void lustre_lnet(struct lustre *l)
+void lustre_lnet(struct lustre_site *l)
 {
     const struct spec_strs *nets = &l->t->networks;
     struct buf *conf, *module;

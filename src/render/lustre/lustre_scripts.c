@@ -52,7 +52,7 @@ static const char OF_HOST[] =
     "# LUSTRE_HOST_MGS, LUSTRE_HOST_MDT0 ...\n";
 
 /* `on_hosts`: it is for servers, each of which has its own targets. */
-static struct buf *script(struct lustre *l, const char *name, const char *what, bool on_hosts)
+static struct buf *script(struct lustre_site *l, const char *name, const char *what, bool on_hosts)
 {
     struct buf *out = render_script(l->r, "lustre/%s", name);
     bool client = str_eq(name, "mount.sh");
@@ -87,7 +87,7 @@ static struct buf *script(struct lustre *l, const char *name, const char *what, 
 }
 
 /* One "target KIND INDEX HOST DEVICE [PARTNER]" line. */
-static void target(struct lustre *l, struct buf *out, const char *kind, const char *upper,
+static void target(struct lustre_site *l, struct buf *out, const char *kind, const char *upper,
                    int64_t index, const void *member)
 {
     char host[SPEC_NAME_MAX + 12], partner[SPEC_NAME_MAX + 12], number[24] = "";
@@ -110,7 +110,7 @@ static void target(struct lustre *l, struct buf *out, const char *kind, const ch
     buf_addf(out, " # %s\n", n ? render_from(l->r, n) : render_from(l->r, member));
 }
 
-static void targets(struct lustre *l, struct buf *out)
+static void targets(struct lustre_site *l, struct buf *out)
 {
     target(l, out, "mgs", "MGS", 0, &l->t->mgs);
     for (int64_t i = 0; i < l->t->mdts; i++)
@@ -119,7 +119,7 @@ static void targets(struct lustre *l, struct buf *out)
         target(l, out, "ost", "OST", i, &l->t->osts);
 }
 
-static void constant(struct lustre *l, struct buf *out, const char *name, const char *value,
+static void constant(struct lustre_site *l, struct buf *out, const char *name, const char *value,
                      const void *member)
 {
     buf_addf(out, "%s=", name);
@@ -127,14 +127,14 @@ static void constant(struct lustre *l, struct buf *out, const char *name, const 
     buf_addf(out, " # %s\n", render_from(l->r, member));
 }
 
-static void constants(struct lustre *l, struct buf *out)
+static void constants(struct lustre_site *l, struct buf *out)
 {
     buf_addc(out, '\n');
     constant(l, out, "fsname", l->t->fsname, &l->t->fsname);
     constant(l, out, "mgs", l->t->mgs, &l->t->mgs);
 }
 
-static void root(struct lustre *l, struct buf *out)
+static void root(struct lustre_site *l, struct buf *out)
 {
     constant(l, out, "root", l->root,
              l->storage && l->storage->path ? (const void *)&l->storage->path : NULL);
@@ -172,7 +172,7 @@ static const char FORMAT[] =
     "    run mkfs.lustre \"$@\" \"$device\"\n"
     "}\n\n";
 
-void lustre_format(struct lustre *l)
+void lustre_format(struct lustre_site *l)
 {
     struct buf *out = script(l, "format.sh", "Makes the targets of the Lustre file system.", true);
     char net[SPEC_NAME_MAX];
@@ -201,7 +201,7 @@ static const char MOUNT[] = "target() {\n"
                             "# servers in this order: management, metadata, objects\n"
                             "if [ -z \"$client\" ]; then\n";
 
-void lustre_mount(struct lustre *l)
+void lustre_mount(struct lustre_site *l)
 {
     struct buf *out =
         script(l, "mount.sh", "Mounts targets on their servers, or the client.", true);
@@ -250,7 +250,7 @@ static const char GROWING[] =
     "${pool:+-p \"$pool\"} \"$root\"\n";
 
 /* A pool of OSTs for each group of servers, where there are several. */
-static void pools(struct lustre *l, struct buf *out)
+static void pools(struct lustre_site *l, struct buf *out)
 {
     const struct spec_node **on = xcalloc((size_t)l->t->osts, sizeof(*on));
     char host[SPEC_NAME_MAX + 12];
@@ -289,7 +289,7 @@ static bool below(const char *path, const char *top)
 }
 
 /* Folders of checkpoints, which the spec knows: all OSTs at once take what all ranks write. */
-static void checkpoints(struct lustre *l, struct buf *out, const char *call)
+static void checkpoints(struct lustre_site *l, struct buf *out, const char *call)
 {
     const struct spec_stripe *rule = lustre_checkpoint_rule(l);
     const struct spec *s = l->r->spec;
@@ -311,7 +311,7 @@ static void checkpoints(struct lustre *l, struct buf *out, const char *call)
     }
 }
 
-static void rules(struct lustre *l, struct buf *out, const char *call)
+static void rules(struct lustre_site *l, struct buf *out, const char *call)
 {
     for (size_t i = 0; l->storage && i < l->storage->stripe_count; i++) {
         const struct spec_stripe *x = &l->storage->stripes[i];
@@ -322,7 +322,7 @@ static void rules(struct lustre *l, struct buf *out, const char *call)
     }
 }
 
-void lustre_stripe(struct lustre *l)
+void lustre_stripe(struct lustre_site *l)
 {
     struct buf *out = script(l, "stripe.sh", "Layouts by kind of file, on a client.", false);
 
@@ -370,7 +370,7 @@ static const char LAYOUT[] =
     "    fi\n"
     "}\n\n";
 
-void lustre_check(struct lustre *l)
+void lustre_check(struct lustre_site *l)
 {
     struct buf *out = script(
         l, "check.sh", "Is the file system as the spec has it?  Exit status 1: it is not.", false);

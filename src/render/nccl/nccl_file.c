@@ -129,7 +129,7 @@ static void lint(const struct conf *c, const struct hw *hw, struct buf *out)
 
 /* ---- what the machines of the group need beyond ---- */
 
-struct seen { /* the group's machines, with the settings as their environment */
+struct machine_seen { /* the group's machines, with the settings as their environment */
     const struct hw **hws;
     struct nccl_env *envs;
     size_t count;
@@ -141,7 +141,7 @@ static const char *host_of(const struct hw *hw)
 }
 
 /* All machines' value of a variable; false: they do not agree. */
-static bool seen_agree(const struct seen *s, const char *name, const struct nccl_var **out)
+static bool seen_agree(const struct machine_seen *s, const char *name, const struct nccl_var **out)
 {
     const struct nccl_var *first = nccl_env_find(&s->envs[0], name);
 
@@ -158,7 +158,7 @@ static bool seen_agree(const struct seen *s, const char *name, const struct nccl
 }
 
 /* "=mlx5_0 on gpu1, unset on gpu2": each value with the first machine that wants it. */
-static void seen_values(const struct seen *s, const char *name, struct buf *out)
+static void seen_values(const struct machine_seen *s, const char *name, struct buf *out)
 {
     for (size_t i = 0; i < s->count; i++) {
         const struct nccl_var *x = nccl_env_find(&s->envs[i], name);
@@ -177,7 +177,7 @@ static void seen_values(const struct seen *s, const char *name, struct buf *out)
 }
 
 /* One file is for all of them: what they do not share is left to NCCL, which looks on each. */
-static void seen_differ(const struct conf *c, const struct seen *s, const char *name,
+static void seen_differ(const struct conf *c, const struct machine_seen *s, const char *name,
                         struct buf *out)
 {
     struct buf values = { 0 }, text = { 0 };
@@ -196,7 +196,7 @@ static void seen_differ(const struct conf *c, const struct seen *s, const char *
 }
 
 /* The first machine's reason speaks of a variable that the machines do not share. */
-static bool reason_is_one(const struct seen *s, const char *reason)
+static bool reason_is_one(const struct machine_seen *s, const char *reason)
 {
     const struct nccl_var *x;
 
@@ -210,7 +210,7 @@ static bool reason_is_one(const struct seen *s, const char *reason)
     return false;
 }
 
-static const char *seen_reason(const struct seen *s, const struct nccl_var *x)
+static const char *seen_reason(const struct machine_seen *s, const struct nccl_var *x)
 {
     return !reason_is_one(s, x->reason)
                ? x->reason
@@ -218,7 +218,8 @@ static const char *seen_reason(const struct seen *s, const struct nccl_var *x)
                  "is another on each: 'stoker detect --env' there tells them.";
 }
 
-static void seen_var(const struct conf *c, const struct seen *s, const char *name, struct buf *out)
+static void seen_var(const struct conf *c, const struct machine_seen *s, const char *name,
+                     struct buf *out)
 {
     const struct nccl_var *x;
 
@@ -235,7 +236,7 @@ static void seen_var(const struct conf *c, const struct seen *s, const char *nam
     }
 }
 
-static void from_machines(const struct conf *c, struct seen *s, struct buf *out)
+static void from_machines(const struct conf *c, struct machine_seen *s, struct buf *out)
 {
     s->envs = xcalloc(s->count, sizeof(*s->envs));
     for (size_t i = 0; i < s->count; i++)
@@ -279,7 +280,7 @@ static const struct spec_node *twin(const struct render *r, size_t i)
     return NULL;
 }
 
-static void seen_collect(struct conf *c, struct seen *s)
+static void seen_collect(struct conf *c, struct machine_seen *s)
 {
     const struct hw *hw;
 
@@ -291,7 +292,7 @@ static void seen_collect(struct conf *c, struct seen *s)
 static void body(struct render *r, const struct spec_node *n, struct buf *out)
 {
     struct conf c = { .r = r, .node = n };
-    struct seen s = { 0 };
+    struct machine_seen s = { 0 };
     struct buf again = { 0 };
 
     conf_collect(&c);

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "nccl/nccl.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #include <stdlib.h>
 

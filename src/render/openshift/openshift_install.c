@@ -14,33 +14,35 @@
 
 #include <inttypes.h>
 
-struct package {
+struct operator_package {
     const char *name, *namespace, *source;
     const char *crd; /* of a kind that it brings */
     const char *what;
 };
 
-static const struct package nfd = { .name = "nfd",
-                                    .namespace = "openshift-nfd",
-                                    .source = "redhat-operators",
-                                    .crd = "nodefeaturediscoveries.nfd.openshift.io",
-                                    .what = "labels of PCI devices" };
-static const struct package gpu = { .name = "gpu-operator-certified",
-                                    .namespace = SHIFT_GPU_NAMESPACE,
-                                    .source = "certified-operators",
-                                    .crd = "clusterpolicies.nvidia.com",
-                                    .what = "driver and device plug-in" };
-static const struct package sriov = { .name = "sriov-network-operator",
-                                      .namespace = SHIFT_SRIOV_NAMESPACE,
-                                      .source = "redhat-operators",
-                                      .crd = "sriovnetworknodepolicies.sriovnetwork.openshift.io",
-                                      .what = "virtual functions" };
+static const struct operator_package nfd = { .name = "nfd",
+                                             .namespace = "openshift-nfd",
+                                             .source = "redhat-operators",
+                                             .crd = "nodefeaturediscoveries.nfd.openshift.io",
+                                             .what = "labels of PCI devices" };
+static const struct operator_package gpu = { .name = "gpu-operator-certified",
+                                             .namespace = SHIFT_GPU_NAMESPACE,
+                                             .source = "certified-operators",
+                                             .crd = "clusterpolicies.nvidia.com",
+                                             .what = "driver and device plug-in" };
+static const struct operator_package sriov = {
+    .name = "sriov-network-operator",
+    .namespace = SHIFT_SRIOV_NAMESPACE,
+    .source = "redhat-operators",
+    .crd = "sriovnetworknodepolicies.sriovnetwork.openshift.io",
+    .what = "virtual functions"
+};
 
-static const struct package network = { .name = "nvidia-network-operator",
-                                        .namespace = "nvidia-network-operator",
-                                        .source = "certified-operators",
-                                        .crd = "nicclusterpolicies.mellanox.com",
-                                        .what = "nv-ipam, which gives addresses" };
+static const struct operator_package network = { .name = "nvidia-network-operator",
+                                                 .namespace = "nvidia-network-operator",
+                                                 .source = "certified-operators",
+                                                 .crd = "nicclusterpolicies.mellanox.com",
+                                                 .what = "nv-ipam, which gives addresses" };
 
 static bool has_gpus(struct shift *s)
 {
@@ -78,7 +80,7 @@ static bool is_direct(const struct spec_fabric *f)
 }
 
 /* Those that are wanted, in the order in which one relies on the other. */
-static size_t packages_of(struct shift *s, const struct package **out)
+static size_t packages_of(struct shift *s, const struct operator_package **out)
 {
     size_t n = 0;
 
@@ -95,7 +97,7 @@ static size_t packages_of(struct shift *s, const struct package **out)
 
 /* ---- subscriptions ---- */
 
-static void namespace_write(struct shift *s, struct buf *b, const struct package *p)
+static void namespace_write(struct shift *s, struct buf *b, const struct operator_package *p)
 {
     struct yaml_out y;
 
@@ -109,7 +111,7 @@ static void namespace_write(struct shift *s, struct buf *b, const struct package
     yaml_finish(&y);
 }
 
-static void group_write(struct shift *s, struct buf *b, const struct package *p)
+static void group_write(struct shift *s, struct buf *b, const struct operator_package *p)
 {
     struct yaml_out y;
 
@@ -125,7 +127,7 @@ static void group_write(struct shift *s, struct buf *b, const struct package *p)
     yaml_finish(&y);
 }
 
-static void subscription_write(struct shift *s, struct buf *b, const struct package *p)
+static void subscription_write(struct shift *s, struct buf *b, const struct operator_package *p)
 {
     struct yaml_out y;
 
@@ -362,7 +364,8 @@ static bool attaches(void *of, const struct spec_fabric *f)
     return shift_fabric_used(of, f->name);
 }
 
-static void operators(struct shift *s, struct buf *b, const struct package *const *list, size_t n)
+static void operators(struct shift *s, struct buf *b, const struct operator_package *const *list,
+                      size_t n)
 {
     buf_adds(b, "operators() {\n");
     if (n)
@@ -388,7 +391,7 @@ static void operators(struct shift *s, struct buf *b, const struct package *cons
     buf_adds(b, "    manifests\n}\n\n");
 }
 
-static void script_write(struct shift *s, const struct package *const *list, size_t n)
+static void script_write(struct shift *s, const struct operator_package *const *list, size_t n)
 {
     struct buf *b = render_script(s->k.r, "openshift/install.sh");
     struct buf scaled = { 0 }, headless = { 0 };
@@ -420,7 +423,7 @@ static void script_write(struct shift *s, const struct package *const *list, siz
 
 void shift_install(struct shift *s)
 {
-    const struct package *list[4];
+    const struct operator_package *list[4];
     size_t n = packages_of(s, list);
     struct buf *b;
 

@@ -18,7 +18,7 @@ void bases_release(struct bases *b)
     *b = (struct bases){ 0 };
 }
 
-const char *text_sum(const char *text, size_t len, char out[SHA256_HEX])
+const char *bases_sum(const char *text, size_t len, char out[SHA256_HEX])
 {
     uint8_t sum[SHA256_BYTES];
     struct sha256 s;
@@ -68,7 +68,7 @@ void bases_parse(struct bases *b)
     char sum[SHA256_HEX];
 
     for (; left && (step = record_read(p, left, &item)); p += step, left -= step) {
-        if (!str_eq(text_sum(item.text, item.len, sum), item.sum))
+        if (!str_eq(bases_sum(item.text, item.len, sum), item.sum))
             continue;
         VEC_GROW(b->items, b->count, b->cap);
         b->items[b->count++] = item;
@@ -95,22 +95,22 @@ void bases_add(struct buf *out, const char *sum, const char *text, size_t len)
     buf_addc(out, '\n');
 }
 
-enum rc bases_read(struct place *p, struct bases *b, struct err *err)
+enum rc bases_read(struct outdir *p, struct bases *b, struct err *err)
 {
     struct stat st;
     bool there;
-    enum rc rc = place_look(p, BASES_NAME, &there, &st, err);
+    enum rc rc = outdir_look(p, BASES_NAME, &there, &st, err);
 
     if (rc || !there || !S_ISREG(st.st_mode) || st.st_size > BASES_MAX)
         return rc;
     buf_init(&b->text, BASES_MAX + 1);
-    rc = place_read(p, BASES_NAME, BASES_MAX, &b->text, err);
+    rc = outdir_read(p, BASES_NAME, BASES_MAX, &b->text, err);
     if (rc == RC_OK)
         bases_parse(b);
     return rc;
 }
 
-void bases_of_list(const struct list *list, const struct bases *have, struct buf *out)
+void bases_of_list(const struct written_list *list, const struct bases *have, struct buf *out)
 {
     for (size_t i = 0; i < list->count; i++) {
         const struct base_item *b = bases_find(have, list->items[i].sum);

@@ -34,15 +34,15 @@ struct bases {
 void bases_release(struct bases *b);
 void bases_parse(struct bases *b); /* what b->text holds; what cannot be read is passed over */
 /* Of the folder.  One that cannot be read is none: edits are then kept aside, not merged. */
-enum rc bases_read(struct place *p, struct bases *b, struct err *err) MUST_USE;
+enum rc bases_read(struct outdir *p, struct bases *b, struct err *err) MUST_USE;
 const struct base_item *bases_find(const struct bases *b, const char *sum);
 /* One more text behind others; nothing when it is too long, or all would be. */
 void bases_add(struct buf *out, const char *sum, const char *text, size_t len);
 
 /* The texts of a list, in its order, as far as they are to be had. */
-void bases_of_list(const struct list *list, const struct bases *have, struct buf *out);
+void bases_of_list(const struct written_list *list, const struct bases *have, struct buf *out);
 
 /* The sum of a text in hexadecimal digits. */
-const char *text_sum(const char *text, size_t len, char out[SHA256_HEX]);
+const char *bases_sum(const char *text, size_t len, char out[SHA256_HEX]);
 
 #endif

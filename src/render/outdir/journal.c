@@ -76,14 +76,14 @@ static bool sum_take(const char *field, bool wanted, char out[SHA256_HEX])
 {
     if (!wanted)
         return str_eq(field, "-");
-    return strlen(field) == SHA256_HEX - 1 && list_is_sum(field) &&
+    return strlen(field) == SHA256_HEX - 1 && written_is_sum(field) &&
            str_copy(out, SHA256_HEX, field);
 }
 
 /* A path of the list's kind: below the folder, and no file of our own. */
 static bool path_fits(const char *path)
 {
-    return place_path_ok(path) && str_is_text(path, strlen(path)) && !str_starts(path, LIST_NAME);
+    return outdir_path_ok(path) && str_is_text(path, strlen(path)) && !str_starts(path, LIST_NAME);
 }
 
 static bool item_parse(struct journal *j, char *fields[JOURNAL_FIELDS])
@@ -142,7 +142,7 @@ bool journal_parse(char *text, struct journal *out, enum journal_state *out_stat
     return ok && ended;
 }
 
-enum rc journal_write(struct place *p, const struct journal *j, enum journal_state state,
+enum rc journal_write(struct outdir *p, const struct journal *j, enum journal_state state,
                       struct err *err)
 {
     struct buf text;
@@ -154,10 +154,10 @@ enum rc journal_write(struct place *p, const struct journal *j, enum journal_sta
         rc = err_set(err, RC_LIMIT, "the journal of '%s' would be larger than %d bytes", p->dir,
                      JOURNAL_MAX);
     else
-        rc = own_file_write(p, JOURNAL_NAME, &text, JOURNAL_MAX, 0600, err);
+        rc = written_own_file(p, JOURNAL_NAME, &text, JOURNAL_MAX, 0600, err);
     buf_release(&text);
     if (rc == RC_OK)
-        place_sync(p, JOURNAL_NAME);
+        outdir_sync(p, JOURNAL_NAME);
     return rc;
 }
 
@@ -171,26 +171,26 @@ static bool is_seen(const struct journal_item *it, bool there, const struct stat
 }
 
 /* The sum of a regular file, "" of anything else and of one beyond our limit. */
-static enum rc sum_at(struct place *p, const char *path, char out[SHA256_HEX], struct err *err)
+static enum rc sum_at(struct outdir *p, const char *path, char out[SHA256_HEX], struct err *err)
 {
     struct stat st;
     struct buf text;
     bool there;
-    enum rc rc = place_look(p, path, &there, &st, err);
+    enum rc rc = outdir_look(p, path, &there, &st, err);
 
     *out = '\0';
     if (rc || !there || !S_ISREG(st.st_mode) || st.st_size > RENDER_FILE_MAX)
         return rc;
     buf_init(&text, RENDER_FILE_MAX + 1);
-    rc = place_read(p, path, RENDER_FILE_MAX, &text, err);
+    rc = outdir_read(p, path, RENDER_FILE_MAX, &text, err);
     if (rc == RC_OK)
-        text_sum(buf_str(&text), text.len, out);
+        bases_sum(buf_str(&text), text.len, out);
     buf_release(&text);
     return rc;
 }
 
 /* What was edited has its second name before its first one goes. */
-static enum rc item_keep(struct place *p, const struct journal_item *it, bool there,
+static enum rc item_keep(struct outdir *p, const struct journal_item *it, bool there,
                          struct err *err)
 {
     struct stat st;
@@ -199,28 +199,28 @@ static enum rc item_keep(struct place *p, const struct journal_item *it, bool th
 
     if (!it->aside || !there)
         return RC_OK;
-    rc = place_look(p, it->aside, &kept, &st, err);
-    return rc || kept ? rc : place_aside(p, it->path, it->aside, err);
+    rc = outdir_look(p, it->aside, &kept, &st, err);
+    return rc || kept ? rc : outdir_aside(p, it->path, it->aside, err);
 }
 
 /* Nothing is beside the place: it was renamed, unless what we wrote before stands there still. */
-static enum rc item_was_renamed(struct place *p, const struct list *old, struct journal_item *it,
-                                struct err *err)
+static enum rc item_was_renamed(struct outdir *p, const struct written_list *old,
+                                struct journal_item *it, struct err *err)
 {
     char sum[SHA256_HEX];
     enum rc rc = sum_at(p, it->path, sum, err);
 
-    it->left = rc == RC_OK && strcmp(sum, it->staged) != 0 && list_has(old, it->path, sum);
+    it->left = rc == RC_OK && strcmp(sum, it->staged) != 0 && written_has(old, it->path, sum);
     return rc;
 }
 
-static enum rc item_rename(struct place *p, const struct list *old, struct journal_item *it,
-                           bool check, struct err *err)
+static enum rc item_rename(struct outdir *p, const struct written_list *old,
+                           struct journal_item *it, bool check, struct err *err)
 {
-    char *beside = place_beside(it->path), sum[SHA256_HEX];
+    char *beside = outdir_beside(it->path), sum[SHA256_HEX];
     struct stat st;
     bool staged = false, there = false;
-    enum rc rc = place_look(p, beside, &staged, &st, err);
+    enum rc rc = outdir_look(p, beside, &staged, &st, err);
 
     if (rc == RC_OK && staged && check) {
         rc = sum_at(p, beside, sum, err);
@@ -230,25 +230,25 @@ static enum rc item_rename(struct place *p, const struct list *old, struct journ
     if (rc == RC_OK && !staged)
         return item_was_renamed(p, old, it, err);
     if (rc == RC_OK)
-        rc = place_look(p, it->path, &there, &st, err);
+        rc = outdir_look(p, it->path, &there, &st, err);
     if (rc)
         return rc;
     it->left |= !is_seen(it, there, &st);
     if (it->left) {
-        place_discard(p, it->path);
+        outdir_discard(p, it->path);
         return RC_OK;
     }
     rc = item_keep(p, it, there, err);
     if (rc == RC_OK)
-        rc = place_commit(p, it->path, err);
+        rc = outdir_commit(p, it->path, err);
     return rc;
 }
 
-static enum rc item_remove(struct place *p, struct journal_item *it, struct err *err)
+static enum rc item_remove(struct outdir *p, struct journal_item *it, struct err *err)
 {
     struct stat st;
     bool there;
-    enum rc rc = place_look(p, it->path, &there, &st, err);
+    enum rc rc = outdir_look(p, it->path, &there, &st, err);
 
     if (rc)
         return rc;
@@ -256,11 +256,11 @@ static enum rc item_remove(struct place *p, struct journal_item *it, struct err 
     if (it->left)
         return RC_OK;
     rc = item_keep(p, it, there, err);
-    return rc ? rc : place_remove(p, it->path, err);
+    return rc ? rc : outdir_remove(p, it->path, err);
 }
 
-static enum rc items_commit(struct place *p, const struct list *old, struct journal *j, bool check,
-                            struct err *err)
+static enum rc items_commit(struct outdir *p, const struct written_list *old, struct journal *j,
+                            bool check, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -276,25 +276,25 @@ static enum rc items_commit(struct place *p, const struct list *old, struct jour
         }
     for (size_t i = 0; i < j->count && rc == RC_OK; i++)
         if (j->items[i].op == JOURNAL_REMOVE || j->items[i].op == JOURNAL_FORGET)
-            rc = place_prune(p, j->items[i].path, err);
+            rc = outdir_prune(p, j->items[i].path, err);
     for (size_t i = 0; i < j->count && rc == RC_OK; i++)
         if (j->items[i].op == JOURNAL_WRITE || j->items[i].op == JOURNAL_REMOVE)
-            place_sync(p, j->items[i].path);
+            outdir_sync(p, j->items[i].path);
     return rc;
 }
 
 /* The old list with what was done to it. */
-static void list_renew(const struct list *old, const struct journal *j, struct buf *out)
+static void list_renew(const struct written_list *old, const struct journal *j, struct buf *out)
 {
     size_t i = 0, k = 0;
 
     while (i < old->count || k < j->count) {
-        const struct listed *o = i < old->count ? &old->items[i] : NULL;
+        const struct listed_file *o = i < old->count ? &old->items[i] : NULL;
         const struct journal_item *it = k < j->count ? &j->items[k] : NULL;
         int order = !o ? 1 : !it ? -1 : strcmp(o->path, it->path);
 
         if (order < 0 || (!order && it->left)) {
-            list_line(out, o->sum, o->path);
+            written_line(out, o->sum, o->path);
             i++;
             continue;
         }
@@ -304,13 +304,13 @@ static void list_renew(const struct list *old, const struct journal *j, struct b
         }
         assert(it);
         if (*it->listed && !it->left)
-            list_line(out, it->listed, it->path);
+            written_line(out, it->listed, it->path);
         k++;
     }
 }
 
-static enum rc list_finish(struct place *p, const struct list *old, const struct journal *j,
-                           struct err *err)
+static enum rc list_finish(struct outdir *p, const struct written_list *old,
+                           const struct journal *j, struct err *err)
 {
     struct buf text;
     enum rc rc;
@@ -319,37 +319,37 @@ static enum rc list_finish(struct place *p, const struct list *old, const struct
     list_renew(old, j, &text);
     rc = text.over
              ? err_set(err, RC_LIMIT, "the list of files would be larger than %d bytes", LIST_MAX)
-             : own_file_write(p, LIST_NAME, &text, LIST_MAX, 0644, err);
+             : written_own_file(p, LIST_NAME, &text, LIST_MAX, 0644, err);
     buf_release(&text);
     if (rc == RC_OK)
-        place_sync(p, LIST_NAME);
+        outdir_sync(p, LIST_NAME);
     return rc;
 }
 
 /* Only the texts that the list speaks of. */
-static enum rc bases_finish(struct place *p, struct err *err)
+static enum rc bases_finish(struct outdir *p, struct err *err)
 {
     struct bases have = { 0 };
-    struct list list = { 0 };
+    struct written_list list = { 0 };
     struct buf text;
     enum rc rc = bases_read(p, &have, err);
 
     if (rc == RC_OK)
-        rc = list_read(p, &list, err);
+        rc = written_read(p, &list, err);
     buf_init(&text, BASES_MAX);
     bases_of_list(&list, &have, &text);
     if (rc == RC_OK)
-        rc = own_file_write(p, BASES_NAME, &text, BASES_MAX, 0600, err);
+        rc = written_own_file(p, BASES_NAME, &text, BASES_MAX, 0600, err);
     buf_release(&text);
     bases_release(&have);
-    list_release(&list);
+    written_release(&list);
     return rc;
 }
 
-enum rc journal_commit(struct place *p, struct journal *j, bool check, struct err *err)
+enum rc journal_commit(struct outdir *p, struct journal *j, bool check, struct err *err)
 {
-    struct list old = { 0 };
-    enum rc rc = list_read(p, &old, err);
+    struct written_list old = { 0 };
+    enum rc rc = written_read(p, &old, err);
 
     if (rc == RC_OK)
         rc = items_commit(p, &old, j, check, err);
@@ -358,27 +358,27 @@ enum rc journal_commit(struct place *p, struct journal *j, bool check, struct er
     if (rc == RC_OK)
         rc = bases_finish(p, err);
     if (rc == RC_OK)
-        rc = place_remove(p, JOURNAL_NAME, err);
-    place_sync(p, JOURNAL_NAME);
-    list_release(&old);
+        rc = outdir_remove(p, JOURNAL_NAME, err);
+    outdir_sync(p, JOURNAL_NAME);
+    written_release(&old);
     return rc;
 }
 
 /* ---- undo ---- */
 
 /* The second name of a file that is still there by its first. */
-static void aside_undo(struct place *p, const struct journal_item *it)
+static void aside_undo(struct outdir *p, const struct journal_item *it)
 {
     struct stat first, second;
     bool there = false, kept = false;
 
-    if (!place_look(p, it->path, &there, &first, NULL) && there &&
-        !place_look(p, it->aside, &kept, &second, NULL) && kept && first.st_ino == second.st_ino &&
-        first.st_dev == second.st_dev && place_remove(p, it->aside, NULL))
+    if (!outdir_look(p, it->path, &there, &first, NULL) && there &&
+        !outdir_look(p, it->aside, &kept, &second, NULL) && kept && first.st_ino == second.st_ino &&
+        first.st_dev == second.st_dev && outdir_remove(p, it->aside, NULL))
         return; /* two names for one file: nothing is lost by either */
 }
 
-void journal_undo(struct place *p, const struct journal *j)
+void journal_undo(struct outdir *p, const struct journal *j)
 {
     for (size_t i = 0; i < j->count; i++) {
         const struct journal_item *it = &j->items[i];
@@ -386,20 +386,20 @@ void journal_undo(struct place *p, const struct journal *j)
         if (it->aside)
             aside_undo(p, it);
         if (it->op == JOURNAL_WRITE)
-            place_discard(p, it->path);
+            outdir_discard(p, it->path);
     }
 }
 
 /* ---- what a stopped run left ---- */
 
-static enum rc journal_read(struct place *p, struct journal *out, enum journal_state *out_state,
+static enum rc journal_read(struct outdir *p, struct journal *out, enum journal_state *out_state,
                             struct err *err)
 {
     struct buf text;
     enum rc rc;
 
     buf_init(&text, JOURNAL_MAX + 1);
-    rc = place_read(p, JOURNAL_NAME, JOURNAL_MAX, &text, err);
+    rc = outdir_read(p, JOURNAL_NAME, JOURNAL_MAX, &text, err);
     if (rc == RC_OK && (!text.len || !journal_parse(text.data, out, out_state))) {
         err_hint(err, "Remove it and render again: files that differ are then taken for edited.");
         rc = err_set(err, RC_FAIL,
@@ -412,47 +412,47 @@ static enum rc journal_read(struct place *p, struct journal *out, enum journal_s
 }
 
 /* Folders that were made for files that never came. */
-static enum rc prepare_undo(struct place *p, const struct journal *j, struct err *err)
+static enum rc prepare_undo(struct outdir *p, const struct journal *j, struct err *err)
 {
     enum rc rc = RC_OK;
 
     journal_undo(p, j);
     for (size_t i = 0; i < j->count && rc == RC_OK; i++)
         if (j->items[i].op == JOURNAL_WRITE && !j->items[i].seen_ino)
-            rc = place_prune(p, j->items[i].path, err);
+            rc = outdir_prune(p, j->items[i].path, err);
     if (rc == RC_OK)
-        rc = place_remove(p, JOURNAL_NAME, err);
-    place_sync(p, JOURNAL_NAME);
+        rc = outdir_remove(p, JOURNAL_NAME, err);
+    outdir_sync(p, JOURNAL_NAME);
     return rc;
 }
 
 /* Our own files that never came into place. */
-static void own_discard(struct place *p)
+static void own_discard(struct outdir *p)
 {
     static const char *const names[] = { JOURNAL_NAME, LIST_NAME, BASES_NAME };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        place_discard(p, names[i]);
+        outdir_discard(p, names[i]);
 }
 
 /* Is there a journal that nobody works on?  Then the lock is ours. */
-static enum rc journal_find(struct place *p, bool *out_there, struct err *err)
+static enum rc journal_find(struct outdir *p, bool *out_there, struct err *err)
 {
-    char *beside = place_beside(JOURNAL_NAME);
+    char *beside = outdir_beside(JOURNAL_NAME);
     struct stat st;
     bool begun = false;
-    enum rc rc = place_look(p, JOURNAL_NAME, out_there, &st, err);
+    enum rc rc = outdir_look(p, JOURNAL_NAME, out_there, &st, err);
 
     if (rc == RC_OK && !*out_there)
-        rc = place_look(p, beside, &begun, &st, err);
+        rc = outdir_look(p, beside, &begun, &st, err);
     free(beside);
-    if (begun && place_lock(p, NULL) == RC_OK) /* else somebody is about to begin */
+    if (begun && outdir_lock(p, NULL) == RC_OK) /* else somebody is about to begin */
         own_discard(p);
     if (rc || !*out_there)
         return rc;
-    rc = place_lock(p, err);
+    rc = outdir_lock(p, err);
     if (rc == RC_OK) /* it may have been somebody's who is through by now */
-        rc = place_look(p, JOURNAL_NAME, out_there, &st, err);
+        rc = outdir_look(p, JOURNAL_NAME, out_there, &st, err);
     return rc;
 }
 
@@ -482,7 +482,7 @@ static void recovery_tell(const struct journal *j, enum journal_state state,
     }
 }
 
-enum rc journal_recover(struct place *p, struct render_recovery *out, struct err *err)
+enum rc journal_recover(struct outdir *p, struct render_recovery *out, struct err *err)
 {
     struct journal j = { 0 };
     enum journal_state state = JOURNAL_PREPARE;

@@ -20,7 +20,7 @@
 #define RENDER_OUTDIR_JOURNAL_INT_H
 #include "base/codec/sha256.h"
 #include "render/outdir/outdir_int.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #define JOURNAL_NAME ".stoker-render.journal"
 enum { JOURNAL_MAX = 64 << 20 }; /* bytes of a journal */
@@ -58,16 +58,16 @@ void journal_text(const struct journal *j, enum journal_state state, struct buf 
 bool journal_parse(char *text, struct journal *out, enum journal_state *out_state);
 
 /* To the disk; what it stands for may begin when this returns RC_OK. */
-enum rc journal_write(struct place *p, const struct journal *j, enum journal_state state,
+enum rc journal_write(struct outdir *p, const struct journal *j, enum journal_state state,
                       struct err *err) MUST_USE;
 /* Renames and removes, then the list, the texts it is of, and the journal away.  With `check` what
  * is beside a place is looked at before it is trusted. */
-enum rc journal_commit(struct place *p, struct journal *j, bool check, struct err *err) MUST_USE;
+enum rc journal_commit(struct outdir *p, struct journal *j, bool check, struct err *err) MUST_USE;
 /* Throws away what is beside places; second names of files that stand in their place, too. */
-void journal_undo(struct place *p, const struct journal *j);
+void journal_undo(struct outdir *p, const struct journal *j);
 
 /* Finishes or undoes what a stopped run left.  The folder's lock is taken when there is something
  * to do, and held until the place is closed. */
-enum rc journal_recover(struct place *p, struct render_recovery *out, struct err *err) MUST_USE;
+enum rc journal_recover(struct outdir *p, struct render_recovery *out, struct err *err) MUST_USE;
 
 #endif

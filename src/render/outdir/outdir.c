@@ -16,23 +16,23 @@ enum { PART_MAX = 255 }; /* bytes of one part of a path: what file systems take 
 /* A fixed name, so that what a run that was killed left behind is replaced by the next. */
 #define PLACE_TEMP ".stoker-new."
 
-static void made_add(struct place_made *m, const char *path, size_t len)
+static void made_add(struct outdir_made *m, const char *path, size_t len)
 {
     VEC_GROW(m->paths, m->count, m->cap);
     m->paths[m->count++] = xstrndup(path, len);
 }
 
-static void made_release(struct place_made *m)
+static void made_release(struct outdir_made *m)
 {
     for (size_t i = 0; i < m->count; i++)
         free(m->paths[i]);
     free(m->paths);
-    *m = (struct place_made){ 0 };
+    *m = (struct outdir_made){ 0 };
 }
 
 /* ---- the folder ---- */
 
-static enum rc make_above(struct place *p, struct err *err)
+static enum rc make_above(struct outdir *p, struct err *err)
 {
     size_t len = strlen(p->dir);
 
@@ -55,11 +55,11 @@ static enum rc make_above(struct place *p, struct err *err)
     return RC_OK;
 }
 
-enum rc place_open(struct place *p, const char *dir, bool make, struct err *err)
+enum rc outdir_open(struct outdir *p, const char *dir, bool make, struct err *err)
 {
     enum rc rc;
 
-    *p = (struct place){ .dir = dir, .fd = -1 };
+    *p = (struct outdir){ .dir = dir, .fd = -1 };
     if (!*dir || strlen(dir) >= FILE_PATH_MAX)
         return err_set(err, RC_USAGE, "the name of a folder is empty or too long");
     rc = make ? make_above(p, err) : RC_OK;
@@ -69,26 +69,26 @@ enum rc place_open(struct place *p, const char *dir, bool make, struct err *err)
             rc = err_sys(err, "cannot open folder '%s'", dir);
     }
     if (rc == RC_OK && make)
-        rc = place_lock(p, err);
+        rc = outdir_lock(p, err);
     if (rc) {
-        place_undo(p);
-        place_close(p);
+        outdir_undo(p);
+        outdir_close(p);
     }
     return rc;
 }
 
-enum rc place_lock(struct place *p, struct err *err)
+enum rc outdir_lock(struct outdir *p, struct err *err)
 {
     if (flock(p->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return err_set(err, RC_FAIL, "another 'stoker render' is writing to '%s'", p->dir);
     return RC_OK; /* a file system without locks: as good as it gets there */
 }
 
-void place_undo(struct place *p)
+void outdir_undo(struct outdir *p)
 {
     for (size_t i = p->below.count; i-- > 0;) {
         const char *name;
-        int fd = place_parent(p, p->below.paths[i], false, &name);
+        int fd = outdir_parent(p, p->below.paths[i], false, &name);
 
         if (fd < 0)
             continue;
@@ -99,7 +99,7 @@ void place_undo(struct place *p)
         (void)rmdir(p->above.paths[i]);
 }
 
-void place_close(struct place *p)
+void outdir_close(struct outdir *p)
 {
     if (p->fd >= 0)
         close(p->fd);
@@ -110,7 +110,7 @@ void place_close(struct place *p)
 
 /* ---- paths in it ---- */
 
-bool place_path_ok(const char *path)
+bool outdir_path_ok(const char *path)
 {
     while (true) {
         size_t len = strcspn(path, "/");
@@ -133,7 +133,7 @@ static int close_why(int fd)
     return -1;
 }
 
-int place_parent(struct place *p, const char *path, bool make, const char **out_name)
+int outdir_parent(struct outdir *p, const char *path, bool make, const char **out_name)
 {
     int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
     const char *at = path, *slash;
@@ -142,7 +142,7 @@ int place_parent(struct place *p, const char *path, bool make, const char **out_
         char part[PART_MAX + 1];
         int next;
 
-        memcpy(part, at, (size_t)(slash - at)); /* place_path_ok() saw its length */
+        memcpy(part, at, (size_t)(slash - at)); /* outdir_path_ok() saw its length */
         part[slash - at] = '\0';
         if (make && !mkdirat(fd, part, 0777))
             made_add(&p->below, path, (size_t)(slash - path));
@@ -159,7 +159,7 @@ int place_parent(struct place *p, const char *path, bool make, const char **out_
 }
 
 /* One that cannot be opened because a link or a file stands where a folder should. */
-static enum rc parent_error(const struct place *p, const char *path, struct err *err)
+static enum rc parent_error(const struct outdir *p, const char *path, struct err *err)
 {
     if (errno == ELOOP || errno == ENOTDIR) {
         err_hint(err, "Move it away, or render into another folder; links are not followed.");
@@ -169,8 +169,8 @@ static enum rc parent_error(const struct place *p, const char *path, struct err 
     return err_sys(err, "cannot reach '%s' in '%s'", path, p->dir);
 }
 
-enum rc place_look(struct place *p, const char *path, bool *out_there, struct stat *out,
-                   struct err *err)
+enum rc outdir_look(struct outdir *p, const char *path, bool *out_there, struct stat *out,
+                    struct err *err)
 {
     const char *name;
     enum rc rc = RC_OK;
@@ -179,7 +179,7 @@ enum rc place_look(struct place *p, const char *path, bool *out_there, struct st
     *out_there = false;
     if (p->fd < 0)
         return RC_OK;
-    fd = place_parent(p, path, false, &name);
+    fd = outdir_parent(p, path, false, &name);
     if (fd < 0)
         return errno == ENOENT ? RC_OK : parent_error(p, path, err);
     if (!fstatat(fd, name, out, AT_SYMLINK_NOFOLLOW))
@@ -190,7 +190,7 @@ enum rc place_look(struct place *p, const char *path, bool *out_there, struct st
     return rc;
 }
 
-static enum rc read_all(const struct place *p, int fd, const char *path, size_t max,
+static enum rc read_all(const struct outdir *p, int fd, const char *path, size_t max,
                         struct buf *out, struct err *err)
 {
     char chunk[16384];
@@ -213,12 +213,13 @@ static enum rc read_all(const struct place *p, int fd, const char *path, size_t 
     }
 }
 
-enum rc place_read(struct place *p, const char *path, size_t max, struct buf *out, struct err *err)
+enum rc outdir_read(struct outdir *p, const char *path, size_t max, struct buf *out,
+                    struct err *err)
 {
     const char *name;
     struct stat st;
     enum rc rc;
-    int fd = place_parent(p, path, false, &name), file;
+    int fd = outdir_parent(p, path, false, &name), file;
 
     if (fd < 0)
         return parent_error(p, path, err);
@@ -234,12 +235,12 @@ enum rc place_read(struct place *p, const char *path, size_t max, struct buf *ou
     return rc;
 }
 
-enum rc place_read_link(struct place *p, const char *path, struct buf *out, struct err *err)
+enum rc outdir_read_link(struct outdir *p, const char *path, struct buf *out, struct err *err)
 {
     const char *name;
     char text[PATH_MAX];
     ssize_t n;
-    int fd = place_parent(p, path, false, &name);
+    int fd = outdir_parent(p, path, false, &name);
 
     if (fd < 0)
         return parent_error(p, path, err);
@@ -260,7 +261,7 @@ static bool temp_name(char *out, size_t cap, const char *name)
     return n > 0 && (size_t)n < cap;
 }
 
-char *place_beside(const char *path)
+char *outdir_beside(const char *path)
 {
     const char *slash = strrchr(path, '/');
     size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
@@ -271,7 +272,7 @@ char *place_beside(const char *path)
     return buf_take(&out);
 }
 
-static enum rc write_temp(struct place *p, int fd, const char *temp, const char *path,
+static enum rc write_temp(struct outdir *p, int fd, const char *temp, const char *path,
                           const char *text, size_t len, unsigned mode, struct err *err)
 {
     enum rc rc;
@@ -291,12 +292,12 @@ static enum rc write_temp(struct place *p, int fd, const char *temp, const char 
     return rc;
 }
 
-enum rc place_prepare(struct place *p, const char *path, const char *text, size_t len,
-                      unsigned mode, struct err *err)
+enum rc outdir_prepare(struct outdir *p, const char *path, const char *text, size_t len,
+                       unsigned mode, struct err *err)
 {
     char temp[PART_MAX + 1];
     const char *name;
-    int fd = place_parent(p, path, true, &name);
+    int fd = outdir_parent(p, path, true, &name);
     enum rc rc;
 
     if (fd < 0)
@@ -308,11 +309,11 @@ enum rc place_prepare(struct place *p, const char *path, const char *text, size_
     return rc;
 }
 
-enum rc place_commit(struct place *p, const char *path, struct err *err)
+enum rc outdir_commit(struct outdir *p, const char *path, struct err *err)
 {
     char temp[PART_MAX + 1];
     const char *name;
-    int fd = place_parent(p, path, false, &name);
+    int fd = outdir_parent(p, path, false, &name);
     enum rc rc = RC_OK;
 
     if (fd < 0)
@@ -323,11 +324,11 @@ enum rc place_commit(struct place *p, const char *path, struct err *err)
     return rc;
 }
 
-void place_discard(struct place *p, const char *path)
+void outdir_discard(struct outdir *p, const char *path)
 {
     char temp[PART_MAX + 1];
     const char *name;
-    int fd = place_parent(p, path, false, &name);
+    int fd = outdir_parent(p, path, false, &name);
 
     if (fd < 0)
         return;
@@ -344,10 +345,10 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-enum rc place_link(struct place *p, const char *path, const char *aside, struct err *err)
+enum rc outdir_link(struct outdir *p, const char *path, const char *aside, struct err *err)
 {
     const char *name;
-    int fd = place_parent(p, path, false, &name);
+    int fd = outdir_parent(p, path, false, &name);
     enum rc rc = RC_OK;
 
     if (fd < 0)
@@ -358,10 +359,10 @@ enum rc place_link(struct place *p, const char *path, const char *aside, struct 
     return rc;
 }
 
-enum rc place_aside(struct place *p, const char *path, const char *aside, struct err *err)
+enum rc outdir_aside(struct outdir *p, const char *path, const char *aside, struct err *err)
 {
     const char *name, *other = last_part(aside);
-    int fd = place_parent(p, path, false, &name);
+    int fd = outdir_parent(p, path, false, &name);
     enum rc rc = RC_OK;
 
     if (fd < 0)
@@ -373,10 +374,10 @@ enum rc place_aside(struct place *p, const char *path, const char *aside, struct
     return rc;
 }
 
-enum rc place_remove(struct place *p, const char *path, struct err *err)
+enum rc outdir_remove(struct outdir *p, const char *path, struct err *err)
 {
     const char *name;
-    int fd = place_parent(p, path, false, &name);
+    int fd = outdir_parent(p, path, false, &name);
     enum rc rc = RC_OK;
 
     if (fd < 0)
@@ -387,7 +388,7 @@ enum rc place_remove(struct place *p, const char *path, struct err *err)
     return rc;
 }
 
-enum rc place_prune(struct place *p, const char *path, struct err *err)
+enum rc outdir_prune(struct outdir *p, const char *path, struct err *err)
 {
     char *part = xstrdup(path), *slash;
     enum rc rc = RC_OK;
@@ -397,7 +398,7 @@ enum rc place_prune(struct place *p, const char *path, struct err *err)
         int fd;
 
         *slash = '\0';
-        fd = place_parent(p, part, false, &name);
+        fd = outdir_parent(p, part, false, &name);
         if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
             break; /* somebody else's by now */
         if (fd >= 0 && unlinkat(fd, name, AT_REMOVEDIR) && errno != ENOENT) {
@@ -417,16 +418,16 @@ enum rc place_prune(struct place *p, const char *path, struct err *err)
     return rc;
 }
 
-void place_sync_made(struct place *p)
+void outdir_sync_made(struct outdir *p)
 {
     for (size_t i = 0; i < p->below.count; i++)
-        place_sync(p, p->below.paths[i]);
+        outdir_sync(p, p->below.paths[i]);
 }
 
-void place_sync(struct place *p, const char *path)
+void outdir_sync(struct outdir *p, const char *path)
 {
     const char *name;
-    int fd = place_parent(p, path, false, &name);
+    int fd = outdir_parent(p, path, false, &name);
 
     if (fd < 0)
         return;

@@ -10,59 +10,61 @@
 
 #include <sys/stat.h>
 
-struct place_made { /* folders that were made, for the way back; all zero is none */
-    char **paths;   /* owned; in the order in which they were made */
+struct outdir_made { /* folders that were made, for the way back; all zero is none */
+    char **paths;    /* owned; in the order in which they were made */
     size_t count, cap;
 };
 
-struct place { /* a folder of the user's */
+struct outdir { /* a folder of the user's */
     const char *dir;
-    int fd;                  /* -1: there is no such folder */
-    struct place_made above; /* the folder itself and those above it that were made */
-    struct place_made below; /* relative to it */
+    int fd;                   /* -1: there is no such folder */
+    struct outdir_made above; /* the folder itself and those above it that were made */
+    struct outdir_made below; /* relative to it */
 };
 
 /* Opens the folder; with `make` it is made where it is missing, else `fd` becomes -1. */
-enum rc place_open(struct place *p, const char *dir, bool make, struct err *err) MUST_USE;
+enum rc outdir_open(struct outdir *p, const char *dir, bool make, struct err *err) MUST_USE;
 /* The folder is this process's until it is closed; RC_FAIL: another's. */
-enum rc place_lock(struct place *p, struct err *err) MUST_USE;
+enum rc outdir_lock(struct outdir *p, struct err *err) MUST_USE;
 /* Removes the folders that were made, where they are empty. */
-void place_undo(struct place *p);
-void place_close(struct place *p);
+void outdir_undo(struct outdir *p);
+void outdir_close(struct outdir *p);
 
 /* Has the path no empty part, "." or "..", and does it not begin with '/'? */
-bool place_path_ok(const char *path);
+bool outdir_path_ok(const char *path);
 
 /* The folder that a path is in, and its last part.  With `make` missing folders are made; without
  * it -1 and ENOENT.  The caller closes it. */
-int place_parent(struct place *p, const char *path, bool make, const char **out_name);
+int outdir_parent(struct outdir *p, const char *path, bool make, const char **out_name);
 
 /* What stands at a path, links not followed.  False: nothing; an error when it cannot be known. */
-enum rc place_look(struct place *p, const char *path, bool *out_there, struct stat *out,
-                   struct err *err) MUST_USE;
+enum rc outdir_look(struct outdir *p, const char *path, bool *out_there, struct stat *out,
+                    struct err *err) MUST_USE;
 /* A regular file's text; RC_LIMIT beyond `max`. */
-enum rc place_read(struct place *p, const char *path, size_t max, struct buf *out,
-                   struct err *err) MUST_USE;
-enum rc place_read_link(struct place *p, const char *path, struct buf *out,
-                        struct err *err) MUST_USE;
+enum rc outdir_read(struct outdir *p, const char *path, size_t max, struct buf *out,
+                    struct err *err) MUST_USE;
+enum rc outdir_read_link(struct outdir *p, const char *path, struct buf *out,
+                         struct err *err) MUST_USE;
 
 /* A file beside its place, on the disk when this returns; then in place; or thrown away. */
-enum rc place_prepare(struct place *p, const char *path, const char *text, size_t len,
-                      unsigned mode, struct err *err) MUST_USE;
-enum rc place_commit(struct place *p, const char *path, struct err *err) MUST_USE;
-void place_discard(struct place *p, const char *path);
+enum rc outdir_prepare(struct outdir *p, const char *path, const char *text, size_t len,
+                       unsigned mode, struct err *err) MUST_USE;
+enum rc outdir_commit(struct outdir *p, const char *path, struct err *err) MUST_USE;
+void outdir_discard(struct outdir *p, const char *path);
 /* The path of the file beside a place; the caller frees it. */
-char *place_beside(const char *path);
+char *outdir_beside(const char *path);
 /* The same file by a second name in its folder as well, which must be free.  Where a file system
- * knows no second names, or does not give this file one, place_link() leaves it and place_aside()
+ * knows no second names, or does not give this file one, outdir_link() leaves it and outdir_aside()
  * moves the file there. */
-enum rc place_link(struct place *p, const char *path, const char *aside, struct err *err) MUST_USE;
-enum rc place_aside(struct place *p, const char *path, const char *aside, struct err *err) MUST_USE;
-enum rc place_remove(struct place *p, const char *path, struct err *err) MUST_USE;
+enum rc outdir_link(struct outdir *p, const char *path, const char *aside,
+                    struct err *err) MUST_USE;
+enum rc outdir_aside(struct outdir *p, const char *path, const char *aside,
+                     struct err *err) MUST_USE;
+enum rc outdir_remove(struct outdir *p, const char *path, struct err *err) MUST_USE;
 /* Removes the folders around a path that are empty. */
-enum rc place_prune(struct place *p, const char *path, struct err *err) MUST_USE;
+enum rc outdir_prune(struct outdir *p, const char *path, struct err *err) MUST_USE;
 /* What was renamed and removed in the folder of a path, to the disk. */
-void place_sync(struct place *p, const char *path);
-void place_sync_made(struct place *p); /* the folders that were made */
+void outdir_sync(struct outdir *p, const char *path);
+void outdir_sync_made(struct outdir *p); /* the folders that were made */
 
 #endif

@@ -18,7 +18,7 @@
 #include "render/outdir/journal_int.h"
 #include "render/outdir/outdir_int.h"
 #include "render/outdir/written_int.h"
-#include "render/render.h"
+#include "render/text/text_diff_int.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -26,11 +26,11 @@
 
 enum { ASIDE_MAX = 1000 }; /* edited copies of one file */
 
-struct job {
+struct write_job {
     const struct render_where *where;
     const struct render_set *set;
-    struct place place;
-    struct list old;
+    struct outdir place;
+    struct written_list old;
     struct bases bases;
     struct render_changes changes;
     struct journal journal;
@@ -124,7 +124,7 @@ static void change_seen(struct render_change *c, const struct stat *st)
 
 /* A name beside the file that is free, or has this very text: a run that was killed put it there.
  * In the latter case `*out_there` becomes true. */
-static enum rc aside_find(struct job *j, const char *path, const struct buf *text, char **out,
+static enum rc aside_find(struct write_job *j, const char *path, const struct buf *text, char **out,
                           bool *out_there, struct err *err)
 {
     struct buf name = { 0 }, other;
@@ -138,9 +138,9 @@ static enum rc aside_find(struct job *j, const char *path, const struct buf *tex
         buf_addf(&name, "%s.edited", path);
         if (i > 1)
             buf_addf(&name, ".%d", i);
-        rc = place_look(&j->place, buf_str(&name), out_there, &st, err);
+        rc = outdir_look(&j->place, buf_str(&name), out_there, &st, err);
         if (rc == RC_OK && *out_there && S_ISREG(st.st_mode) && st.st_size == (off_t)text->len)
-            rc = place_read(&j->place, buf_str(&name), RENDER_FILE_MAX, &other, err);
+            rc = outdir_read(&j->place, buf_str(&name), RENDER_FILE_MAX, &other, err);
         if (rc == RC_OK && (!*out_there || (other.len == text->len && other.len &&
                                             !memcmp(other.data, text->data, other.len)))) {
             *out = buf_take(&name);
@@ -157,10 +157,10 @@ static enum rc aside_find(struct job *j, const char *path, const struct buf *tex
 }
 
 /* The text that was rendered when the list was written; false: it is not to be had. */
-static bool base_find(const struct job *j, const struct render_file *f, const char *new_sum,
+static bool base_find(const struct write_job *j, const struct render_file *f, const char *new_sum,
                       struct render_text *out)
 {
-    const char *sum = list_sum(&j->old, f->path);
+    const char *sum = written_sum(&j->old, f->path);
     const struct base_item *b = sum ? bases_find(&j->bases, sum) : NULL;
 
     if (b)
@@ -171,7 +171,7 @@ static bool base_find(const struct job *j, const struct render_file *f, const ch
 }
 
 /* Somebody edited the file: what will become of it. */
-static enum rc edit_judge(struct job *j, struct render_change *c, const struct buf *text,
+static enum rc edit_judge(struct write_job *j, struct render_change *c, const struct buf *text,
                           struct err *err)
 {
     struct render_text base, mine = { buf_str(text), text->len };
@@ -179,7 +179,7 @@ static enum rc edit_judge(struct job *j, struct render_change *c, const struct b
     char sum[SHA256_HEX];
     bool there;
 
-    text_sum(ours.p, ours.len, sum);
+    bases_sum(ours.p, ours.len, sum);
     buf_init(&c->merged, RENDER_FILE_MAX);
     if (!j->where->force && !memchr(mine.p, '\0', mine.len) && base_find(j, c->file, sum, &base) &&
         render_merge_text(base, mine, ours, &c->merged)) {
@@ -196,14 +196,14 @@ static enum rc edit_judge(struct job *j, struct render_change *c, const struct b
 }
 
 /* What stands at a path of ours.  One beyond our limit differs from all that we write. */
-static enum rc text_read(struct job *j, const char *path, const struct stat *st, struct buf *out,
-                         struct err *err)
+static enum rc text_read(struct write_job *j, const char *path, const struct stat *st,
+                         struct buf *out, struct err *err)
 {
     return st->st_size > RENDER_FILE_MAX ? RC_OK
-                                         : place_read(&j->place, path, RENDER_FILE_MAX, out, err);
+                                         : outdir_read(&j->place, path, RENDER_FILE_MAX, out, err);
 }
 
-static enum rc compare_text(struct job *j, struct render_change *c, const struct stat *st,
+static enum rc compare_text(struct write_job *j, struct render_change *c, const struct stat *st,
                             struct err *err)
 {
     const struct buf *ours = &c->file->text;
@@ -216,27 +216,27 @@ static enum rc compare_text(struct job *j, struct render_change *c, const struct
     if (rc == RC_OK && st->st_size == (off_t)ours->len && text.len == ours->len &&
         !memcmp(buf_str(&text), buf_str(ours), ours->len)) {
         c->kind = c->mode_old == c->mode_new ? RENDER_SAME : RENDER_CHANGED;
-        c->foreign = c->kind == RENDER_CHANGED && !list_find(&j->old, c->path);
-    } else if (rc == RC_OK && !list_find(&j->old, c->path)) {
+        c->foreign = c->kind == RENDER_CHANGED && !written_find(&j->old, c->path);
+    } else if (rc == RC_OK && !written_find(&j->old, c->path)) {
         c->foreign = true;
     } else if (rc == RC_OK &&
-               !list_has(&j->old, c->path, text_sum(buf_str(&text), text.len, sum))) {
+               !written_has(&j->old, c->path, bases_sum(buf_str(&text), text.len, sum))) {
         rc = edit_judge(j, c, &text, err);
     }
     buf_release(&text);
     return rc;
 }
 
-static enum rc compare_one(struct job *j, const struct render_file *f, struct err *err)
+static enum rc compare_one(struct write_job *j, const struct render_file *f, struct err *err)
 {
     struct render_change *c;
     struct stat st;
     bool there = false;
     enum rc rc;
 
-    if (!place_path_ok(f->path) || strpbrk(f->path, "\t\n"))
+    if (!outdir_path_ok(f->path) || strpbrk(f->path, "\t\n"))
         return err_set(err, RC_FAIL, "'%s' is no path below a folder", f->path);
-    rc = place_look(&j->place, f->path, &there, &st, err);
+    rc = outdir_look(&j->place, f->path, &there, &st, err);
     if (rc)
         return rc;
     if (there && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) {
@@ -258,7 +258,7 @@ static enum rc compare_one(struct job *j, const struct render_file *f, struct er
 }
 
 /* Is the i-th file of the old list one that this run should have rendered and did not? */
-static bool is_over(const struct job *j, size_t i)
+static bool is_over(const struct write_job *j, size_t i)
 {
     const char *path = j->old.items[i].path;
 
@@ -267,14 +267,14 @@ static bool is_over(const struct job *j, size_t i)
 }
 
 /* A file of an earlier run; a folder that stands there now is somebody's. */
-static enum rc compare_gone(struct job *j, const char *path, struct err *err)
+static enum rc compare_gone(struct write_job *j, const char *path, struct err *err)
 {
     struct render_change *c;
     struct stat st;
     struct buf text;
     char sum[SHA256_HEX];
     bool there;
-    enum rc rc = place_look(&j->place, path, &there, &st, err);
+    enum rc rc = outdir_look(&j->place, path, &there, &st, err);
 
     if (rc || !there || !S_ISREG(st.st_mode))
         return rc;
@@ -283,7 +283,7 @@ static enum rc compare_gone(struct job *j, const char *path, struct err *err)
     change_seen(c, &st);
     buf_init(&text, RENDER_FILE_MAX + 1);
     rc = text_read(j, path, &st, &text, err);
-    if (rc == RC_OK && !list_has(&j->old, path, text_sum(buf_str(&text), text.len, sum))) {
+    if (rc == RC_OK && !written_has(&j->old, path, bases_sum(buf_str(&text), text.len, sum))) {
         c->edit = RENDER_EDIT_ASIDE;
         rc = aside_find(j, path, &text, &c->aside, &there, err);
     }
@@ -298,9 +298,9 @@ static int change_by_path(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-static enum rc compare(struct job *j, struct err *err)
+static enum rc compare(struct write_job *j, struct err *err)
 {
-    enum rc rc = list_read(&j->place, &j->old, err);
+    enum rc rc = written_read(&j->place, &j->old, err);
 
     if (rc == RC_OK)
         rc = bases_read(&j->place, &j->bases, err);
@@ -315,25 +315,25 @@ static enum rc compare(struct job *j, struct err *err)
 }
 
 /* Opens the folder and compares; job_end() is needed whatever it returns. */
-static enum rc job_begin(struct job *j, bool make, struct err *err)
+static enum rc job_begin(struct write_job *j, bool make, struct err *err)
 {
-    enum rc rc = place_open(&j->place, j->where->dir, make, err);
+    enum rc rc = outdir_open(&j->place, j->where->dir, make, err);
 
     if (rc == RC_OK && j->place.fd >= 0)
         rc = journal_recover(&j->place, NULL, err);
     return rc ? rc : compare(j, err);
 }
 
-static void job_end(struct job *j, enum rc rc, struct render_changes *out)
+static void job_end(struct write_job *j, enum rc rc, struct render_changes *out)
 {
     if (rc == RC_OK && out)
         *out = j->changes;
     else
         render_changes_release(&j->changes);
-    list_release(&j->old);
+    written_release(&j->old);
     bases_release(&j->bases);
     journal_release(&j->journal);
-    place_close(&j->place);
+    outdir_close(&j->place);
 }
 
 const char *render_recovered_name(enum render_recovered r)
@@ -345,20 +345,20 @@ const char *render_recovered_name(enum render_recovered r)
 
 enum rc render_recover(const char *dir, struct render_recovery *out, struct err *err)
 {
-    struct place p;
+    struct outdir p;
     enum rc rc = RC_OK;
 
     *out = (struct render_recovery){ 0 };
-    if (place_open(&p, dir, false, NULL) == RC_OK && p.fd >= 0) /* else the run itself will tell */
+    if (outdir_open(&p, dir, false, NULL) == RC_OK && p.fd >= 0) /* else the run itself will tell */
         rc = journal_recover(&p, out, err);
-    place_close(&p);
+    outdir_close(&p);
     return rc;
 }
 
 enum rc render_compare(const struct render_set *set, const struct render_where *where,
                        struct render_changes *out, struct err *err)
 {
-    struct job j = { .where = where, .set = set };
+    struct write_job j = { .where = where, .set = set };
     enum rc rc = job_begin(&j, false, err);
 
     job_end(&j, rc, out);
@@ -367,7 +367,7 @@ enum rc render_compare(const struct render_set *set, const struct render_where *
 
 /* ---- 3. to 6. ---- */
 
-static enum rc refuse_foreign(const struct job *j, struct err *err)
+static enum rc refuse_foreign(const struct write_job *j, struct err *err)
 {
     const struct render_change *first = NULL;
     size_t count = 0;
@@ -400,30 +400,30 @@ static void journal_take(struct journal_item *it, const struct render_change *c)
 }
 
 /* What is to be done for a file of the set or one that is no longer in it. */
-static void journal_plan(struct job *j, const struct render_change *c)
+static void journal_plan(struct write_job *j, const struct render_change *c)
 {
-    const char *old = list_sum(&j->old, c->path);
+    const char *old = written_sum(&j->old, c->path);
     char sum[SHA256_HEX];
 
     if (c->kind == RENDER_GONE) {
         journal_take(journal_add(&j->journal, JOURNAL_REMOVE, c->path), c);
         return;
     }
-    text_sum(buf_str(&c->file->text), c->file->text.len, sum);
+    bases_sum(buf_str(&c->file->text), c->file->text.len, sum);
     if (is_write(c)) {
         struct journal_item *it = journal_add(&j->journal, JOURNAL_WRITE, c->path);
         struct render_text text = render_change_text(c);
 
         journal_take(it, c);
         it->mode = c->mode_new;
-        text_sum(text.p, text.len, it->staged);
+        bases_sum(text.p, text.len, it->staged);
         memcpy(it->listed, sum, SHA256_HEX);
     } else if (!str_eq(old, sum)) {
         memcpy(journal_add(&j->journal, JOURNAL_LIST, c->path)->listed, sum, SHA256_HEX);
     }
 }
 
-static bool in_changes(const struct job *j, const char *path)
+static bool in_changes(const struct write_job *j, const char *path)
 {
     struct render_change key = { .path = (char *)path }; /* only read */
 
@@ -431,7 +431,7 @@ static bool in_changes(const struct job *j, const char *path)
                                        sizeof(*j->changes.items), change_by_path);
 }
 
-static void journal_make(struct job *j)
+static void journal_make(struct write_job *j)
 {
     for (size_t i = 0; i < j->changes.count; i++)
         journal_plan(j, &j->changes.items[i]);
@@ -442,41 +442,41 @@ static void journal_make(struct job *j)
 }
 
 /* The texts of the set, and of the old list where they are not the same. */
-static void bases_both(const struct job *j, struct buf *out)
+static void bases_both(const struct write_job *j, struct buf *out)
 {
     char sum[SHA256_HEX];
 
     for (size_t i = 0; i < j->set->count; i++) {
         const struct buf *text = &j->set->files[i]->text;
 
-        bases_add(out, text_sum(buf_str(text), text->len, sum), buf_str(text), text->len);
+        bases_add(out, bases_sum(buf_str(text), text->len, sum), buf_str(text), text->len);
     }
     bases_of_list(&j->old, &j->bases, out);
 }
 
-static enum rc bases_prepare(struct job *j, struct err *err)
+static enum rc bases_prepare(struct write_job *j, struct err *err)
 {
     struct buf text;
     enum rc rc;
 
     buf_init(&text, BASES_MAX);
     bases_both(j, &text);
-    rc = own_file_write(&j->place, BASES_NAME, &text, BASES_MAX, 0600, err);
+    rc = written_own_file(&j->place, BASES_NAME, &text, BASES_MAX, 0600, err);
     buf_release(&text);
     return rc;
 }
 
 /* The second name of an edited file; one that a stopped run gave it will do. */
-static enum rc aside_prepare(struct job *j, const struct render_change *c, struct err *err)
+static enum rc aside_prepare(struct write_job *j, const struct render_change *c, struct err *err)
 {
     struct stat st;
     bool there;
-    enum rc rc = place_look(&j->place, c->aside, &there, &st, err);
+    enum rc rc = outdir_look(&j->place, c->aside, &there, &st, err);
 
-    return rc || there ? rc : place_link(&j->place, c->path, c->aside, err);
+    return rc || there ? rc : outdir_link(&j->place, c->path, c->aside, err);
 }
 
-static enum rc prepare(struct job *j, struct err *err)
+static enum rc prepare(struct write_job *j, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -489,31 +489,31 @@ static enum rc prepare(struct job *j, struct err *err)
         if (rc || !is_write(c))
             continue;
         text = render_change_text(c);
-        rc = place_prepare(&j->place, c->path, text.p, text.len, c->mode_new, err);
+        rc = outdir_prepare(&j->place, c->path, text.p, text.len, c->mode_new, err);
     }
     if (rc == RC_OK)
         rc = bases_prepare(j, err);
     for (size_t i = 0; i < j->changes.count && rc == RC_OK; i++)
         if (is_write(&j->changes.items[i]) || j->changes.items[i].aside)
-            place_sync(&j->place, j->changes.items[i].path);
-    place_sync_made(&j->place);
+            outdir_sync(&j->place, j->changes.items[i].path);
+    outdir_sync_made(&j->place);
     return rc;
 }
 
 /* The folder as it was.  Texts of no list are of no use, and do no harm. */
-static void take_back(struct job *j)
+static void take_back(struct write_job *j)
 {
     journal_undo(&j->place, &j->journal);
-    place_undo(&j->place);
-    if (!j->old.count && place_remove(&j->place, BASES_NAME, NULL))
+    outdir_undo(&j->place);
+    if (!j->old.count && outdir_remove(&j->place, BASES_NAME, NULL))
         return; /* the journal stays, and the next run tries again */
-    if (place_remove(&j->place, JOURNAL_NAME, NULL) == RC_OK)
-        place_sync(&j->place, JOURNAL_NAME);
-    place_undo(&j->place); /* the folder itself, now that nothing is in it */
+    if (outdir_remove(&j->place, JOURNAL_NAME, NULL) == RC_OK)
+        outdir_sync(&j->place, JOURNAL_NAME);
+    outdir_undo(&j->place); /* the folder itself, now that nothing is in it */
 }
 
 /* A file that somebody saved between 2 and 6 is as they left it. */
-static enum rc refuse_left(const struct job *j, struct err *err)
+static enum rc refuse_left(const struct write_job *j, struct err *err)
 {
     for (size_t i = 0; i < j->journal.count; i++)
         if (j->journal.items[i].left) {
@@ -525,7 +525,7 @@ static enum rc refuse_left(const struct job *j, struct err *err)
 }
 
 /* Where nothing has been renamed yet there is still a way back. */
-static enum rc commit(struct job *j, struct err *err)
+static enum rc commit(struct write_job *j, struct err *err)
 {
     enum rc rc = journal_commit(&j->place, &j->journal, false, err);
 
@@ -539,7 +539,7 @@ static enum rc commit(struct job *j, struct err *err)
 }
 
 /* Nothing but the texts may have to be written, where somebody removed them. */
-static enum rc bases_mend(struct job *j, struct err *err)
+static enum rc bases_mend(struct write_job *j, struct err *err)
 {
     struct bases both = { 0 };
     struct buf text;
@@ -550,13 +550,13 @@ static enum rc bases_mend(struct job *j, struct err *err)
     bases_both(j, &both.text);
     bases_parse(&both);
     bases_of_list(&j->old, &both, &text);
-    rc = own_file_write(&j->place, BASES_NAME, &text, BASES_MAX, 0600, err);
+    rc = written_own_file(&j->place, BASES_NAME, &text, BASES_MAX, 0600, err);
     bases_release(&both);
     buf_release(&text);
     return rc;
 }
 
-static enum rc job_write(struct job *j, struct err *err)
+static enum rc job_write(struct write_job *j, struct err *err)
 {
     enum rc rc;
 
@@ -577,7 +577,7 @@ static enum rc job_write(struct job *j, struct err *err)
 enum rc render_write(const struct render_set *set, const struct render_where *where,
                      struct render_changes *out, struct err *err)
 {
-    struct job j = { .where = where, .set = set };
+    struct write_job j = { .where = where, .set = set };
     enum rc rc = job_begin(&j, true, err);
 
     if (rc == RC_OK)
@@ -585,7 +585,7 @@ enum rc render_write(const struct render_set *set, const struct render_where *wh
     if (rc == RC_OK)
         rc = job_write(&j, err);
     else if (j.place.fd >= 0)
-        place_undo(&j.place); /* the folder, where it was made for nothing */
+        outdir_undo(&j.place); /* the folder, where it was made for nothing */
     job_end(&j, rc, out);
     return rc;
 }
@@ -638,20 +638,20 @@ static void diff_link(const struct render_change *c, const struct buf *target, s
 }
 
 /* The edited file by its second name. */
-static enum rc diff_aside(struct job *j, const struct render_change *c, struct render_text *was,
-                          struct buf *out, struct err *err)
+static enum rc diff_aside(struct write_job *j, const struct render_change *c,
+                          struct render_text *was, struct buf *out, struct err *err)
 {
     struct render_change beside = { .path = c->aside, .mode_new = c->mode_old };
     struct stat st;
     bool there;
-    enum rc rc = place_look(&j->place, c->aside, &there, &st, err);
+    enum rc rc = outdir_look(&j->place, c->aside, &there, &st, err);
 
     if (rc == RC_OK && !there && !memchr(was->p, '\0', was->len))
         diff_part(&beside, NULL, was, out);
     return rc;
 }
 
-static enum rc diff_one(struct job *j, const struct render_change *c, struct buf *out,
+static enum rc diff_one(struct write_job *j, const struct render_change *c, struct buf *out,
                         struct err *err)
 {
     struct render_text is = { "", 0 }, was;
@@ -663,8 +663,8 @@ static enum rc diff_one(struct job *j, const struct render_change *c, struct buf
     if (c->file)
         is = render_change_text(c);
     if (there)
-        rc = c->link ? place_read_link(&j->place, c->path, &old, err)
-                     : place_read(&j->place, c->path, RENDER_FILE_MAX, &old, err);
+        rc = c->link ? outdir_read_link(&j->place, c->path, &old, err)
+                     : outdir_read(&j->place, c->path, RENDER_FILE_MAX, &old, err);
     was = (struct render_text){ buf_str(&old), old.len };
     if (rc == RC_OK && c->link) {
         diff_link(c, &old, out);
@@ -683,7 +683,7 @@ static enum rc diff_one(struct job *j, const struct render_change *c, struct buf
 enum rc render_diff(const struct render_set *set, const struct render_where *where, struct buf *out,
                     struct render_changes *changes, struct err *err)
 {
-    struct job j = { .where = where, .set = set };
+    struct write_job j = { .where = where, .set = set };
     enum rc rc = job_begin(&j, false, err);
 
     for (size_t i = 0; i < j.changes.count && rc == RC_OK; i++)

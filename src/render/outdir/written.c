@@ -4,42 +4,42 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void list_release(struct list *l)
+void written_release(struct written_list *l)
 {
     for (size_t i = 0; i < l->count; i++)
         free(l->items[i].path);
     free(l->items);
-    *l = (struct list){ 0 };
+    *l = (struct written_list){ 0 };
 }
 
 static int listed_by_path(const void *a, const void *b)
 {
-    const struct listed *x = a, *y = b;
+    const struct listed_file *x = a, *y = b;
 
     return strcmp(x->path, y->path);
 }
 
-bool list_is_sum(const char *s)
+bool written_is_sum(const char *s)
 {
     return strspn(s, "0123456789abcdef") >= SHA256_HEX - 1;
 }
 
 /* Whoever can write to the folder can write to the list: a line that is none of ours is passed
  * over, and a path cannot lead out of the folder. */
-static void list_parse(struct list *l, char *text)
+static void list_parse(struct written_list *l, char *text)
 {
     char *save, *line = strtok_r(text, "\n", &save);
 
     for (; line; line = strtok_r(NULL, "\n", &save)) {
         const char *path = line + SHA256_HEX + 1;
 
-        if (strlen(line) <= SHA256_HEX + 1 || !list_is_sum(line) ||
-            memcmp(line + SHA256_HEX - 1, "  ", 2) != 0 || !place_path_ok(path) ||
+        if (strlen(line) <= SHA256_HEX + 1 || !written_is_sum(line) ||
+            memcmp(line + SHA256_HEX - 1, "  ", 2) != 0 || !outdir_path_ok(path) ||
             !str_is_text(path, strlen(path)) || l->count >= RENDER_FILES_MAX)
             continue;
         VEC_GROW(l->items, l->count, l->cap);
@@ -51,33 +51,33 @@ static void list_parse(struct list *l, char *text)
         qsort(l->items, l->count, sizeof(*l->items), listed_by_path);
 }
 
-enum rc list_read(struct place *p, struct list *l, struct err *err)
+enum rc written_read(struct outdir *p, struct written_list *l, struct err *err)
 {
     struct buf text;
     struct stat st;
     bool there;
-    enum rc rc = place_look(p, LIST_NAME, &there, &st, err);
+    enum rc rc = outdir_look(p, LIST_NAME, &there, &st, err);
 
     if (rc || !there)
         return rc;
     buf_init(&text, LIST_MAX + 1);
-    rc = place_read(p, LIST_NAME, LIST_MAX, &text, err);
+    rc = outdir_read(p, LIST_NAME, LIST_MAX, &text, err);
     if (rc == RC_OK && text.len)
         list_parse(l, text.data);
     buf_release(&text);
     return rc;
 }
 
-const struct listed *list_find(const struct list *l, const char *path)
+const struct listed_file *written_find(const struct written_list *l, const char *path)
 {
-    struct listed key = { .path = (char *)path }; /* only read */
+    struct listed_file key = { .path = (char *)path }; /* only read */
 
     return l->count ? bsearch(&key, l->items, l->count, sizeof(key), listed_by_path) : NULL;
 }
 
-bool list_has(const struct list *l, const char *path, const char *sum)
+bool written_has(const struct written_list *l, const char *path, const char *sum)
 {
-    const struct listed *x = list_find(l, path);
+    const struct listed_file *x = written_find(l, path);
 
     if (!x)
         return false;
@@ -89,9 +89,9 @@ bool list_has(const struct list *l, const char *path, const char *sum)
     return false;
 }
 
-const char *list_sum(const struct list *l, const char *path)
+const char *written_sum(const struct written_list *l, const char *path)
 {
-    const struct listed *x = list_find(l, path);
+    const struct listed_file *x = written_find(l, path);
 
     if (!x || (x > l->items && !strcmp(x[-1].path, path)) ||
         (x + 1 < l->items + l->count && !strcmp(x[1].path, path)))
@@ -99,28 +99,28 @@ const char *list_sum(const struct list *l, const char *path)
     return x->sum;
 }
 
-void list_line(struct buf *out, const char *sum, const char *path)
+void written_line(struct buf *out, const char *sum, const char *path)
 {
     buf_addf(out, "%s  %s\n", sum, path);
 }
 
-enum rc own_file_write(struct place *p, const char *name, const struct buf *text, size_t max,
-                       unsigned mode, struct err *err)
+enum rc written_own_file(struct outdir *p, const char *name, const struct buf *text, size_t max,
+                         unsigned mode, struct err *err)
 {
     struct buf old;
     struct stat st;
     bool there = false;
-    enum rc rc = place_look(p, name, &there, &st, err);
+    enum rc rc = outdir_look(p, name, &there, &st, err);
 
     buf_init(&old, max + 1);
     if (!rc && there && st.st_size == (off_t)text->len)
-        rc = place_read(p, name, max, &old, err);
+        rc = outdir_read(p, name, max, &old, err);
     if (!rc && !(there && old.len == text->len && !memcmp(buf_str(&old), buf_str(text), old.len))) {
-        rc = place_prepare(p, name, buf_str(text), text->len, mode, err);
+        rc = outdir_prepare(p, name, buf_str(text), text->len, mode, err);
         if (!rc)
-            rc = place_commit(p, name, err);
+            rc = outdir_commit(p, name, err);
         if (rc)
-            place_discard(p, name);
+            outdir_discard(p, name);
     }
     buf_release(&old);
     return rc;

@@ -12,29 +12,29 @@
 #define LIST_NAME ".stoker-render"
 enum { LIST_MAX = 16 << 20 }; /* bytes of the list */
 
-struct listed {
+struct listed_file {
     char *path; /* owned */
     char sum[SHA256_HEX];
 };
-struct list { /* sorted by path; all zero is an empty one */
-    struct listed *items;
+struct written_list { /* sorted by path; all zero is an empty one */
+    struct listed_file *items;
     size_t count, cap;
 };
-void list_release(struct list *l);
+void written_release(struct written_list *l);
 /* Of the folder; one that is not there is empty.  RC_LIMIT beyond LIST_MAX. */
-enum rc list_read(struct place *p, struct list *l, struct err *err) MUST_USE;
-const struct listed *list_find(const struct list *l, const char *path);
+enum rc written_read(struct outdir *p, struct written_list *l, struct err *err) MUST_USE;
+const struct listed_file *written_find(const struct written_list *l, const char *path);
 /* Did we write this text there?  A path may have two sums: versions before the journal left that
  * when they were killed. */
-bool list_has(const struct list *l, const char *path, const char *sum);
+bool written_has(const struct written_list *l, const char *path, const char *sum);
 /* The sum of what we wrote last; NULL when it could be one of two. */
-const char *list_sum(const struct list *l, const char *path);
-void list_line(struct buf *out, const char *sum, const char *path);
+const char *written_sum(const struct written_list *l, const char *path);
+void written_line(struct buf *out, const char *sum, const char *path);
 /* Are these 64 hexadecimal digits? */
-bool list_is_sum(const char *s);
+bool written_is_sum(const char *s);
 
 /* A file of our own beside the list, on the disk and in place, unless it is that already. */
-enum rc own_file_write(struct place *p, const char *name, const struct buf *text, size_t max,
-                       unsigned mode, struct err *err) MUST_USE;
+enum rc written_own_file(struct outdir *p, const char *name, const struct buf *text, size_t max,
+                         unsigned mode, struct err *err) MUST_USE;
 
 #endif

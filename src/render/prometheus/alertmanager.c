@@ -24,7 +24,7 @@ static void put_list(struct yaml_out *y, const char *key, const char *words)
     yaml_end(y);
 }
 
-static const struct way {
+static const struct notice_way {
     const char *severity, *wait, *interval, *repeat;
 } ways[] = {
     { "critical", "10s", "1m", "1h" },
@@ -161,11 +161,11 @@ static const struct inhibit {
 };
 
 /* One side of a rule: plain names as one matcher, a rule with labels by itself. */
-struct side {
+struct inhibit_side {
     struct buf name, label;
 };
 
-static void side_release(struct side *s)
+static void side_release(struct inhibit_side *s)
 {
     buf_release(&s->name);
     buf_release(&s->label);
@@ -173,11 +173,11 @@ static void side_release(struct side *s)
 
 /* The `at`-th side of a list of rules: 0 has all plain names, the others one with labels each.
  * False: there is none; *more: there may be further ones. */
-static bool side_of(const char *list, size_t at, struct side *out, bool *more)
+static bool side_of(const char *list, size_t at, struct inhibit_side *out, bool *more)
 {
     size_t nth = 0, plain = 0;
 
-    *out = (struct side){ 0 };
+    *out = (struct inhibit_side){ 0 };
     *more = false;
     for (const char *p = list; *p; p += strspn(p, " ")) {
         size_t len = strcspn(p, " ");
@@ -206,12 +206,12 @@ static void put_pair(struct yaml_out *y, const char *sources, const char *target
     bool more_sources = true, more_targets = true;
 
     for (size_t i = 0; more_sources; i++) {
-        struct side from;
+        struct inhibit_side from;
         bool has = side_of(sources, i, &from, &more_sources);
 
         more_targets = has;
         for (size_t k = 0; more_targets; k++) {
-            struct side to;
+            struct inhibit_side to;
 
             if (side_of(targets, k, &to, &more_targets)) {
                 const char *source[] = { buf_str(&from.name),

@@ -209,7 +209,7 @@ static void put_alerting(struct render *r, struct yaml_out *y)
     yaml_end(y);
 }
 
-struct job {
+struct scrape_job {
     const char *name;
     const char *token; /* NULL: none is asked for */
     const void *token_member;
@@ -257,7 +257,7 @@ static void put_machine(struct render *r, const struct spec_node *n, int64_t mac
         render_refuse(r, &n->hosts, NULL, "'%s' is no host that Prometheus can ask", host);
 }
 
-static void put_machines(struct render *r, const struct job *j, const struct spec_node *n,
+static void put_machines(struct render *r, const struct scrape_job *j, const struct spec_node *n,
                          struct yaml_out *y)
 {
     yaml_note(y, render_from(r, n->hosts ? (const void *)&n->hosts : &n->count));
@@ -274,7 +274,7 @@ static void put_machines(struct render *r, const struct job *j, const struct spe
     put_labels(r, n, y);
 }
 
-static void put_file(struct render *r, const struct job *j, const struct spec_node *n)
+static void put_file(struct render *r, const struct scrape_job *j, const struct spec_node *n)
 {
     struct buf *b = render_file(r, "prometheus/targets/%s-%s.yml", j->name, n->name);
     struct yaml_out y;
@@ -305,12 +305,12 @@ static void put_relabel(struct yaml_out *y)
     yaml_end(y);
 }
 
-static bool has_job(const struct job *j, const struct spec_node *n)
+static bool has_job(const struct scrape_job *j, const struct spec_node *n)
 {
     return !j->servers || prometheus_servers_on(j->servers, n);
 }
 
-static void put_groups(struct render *r, const struct job *j, struct yaml_out *y, bool large)
+static void put_groups(struct render *r, const struct scrape_job *j, struct yaml_out *y, bool large)
 {
     const struct spec *s = r->spec;
     bool open = false;
@@ -339,7 +339,7 @@ static void put_groups(struct render *r, const struct job *j, struct yaml_out *y
 }
 
 /* Containers listen on every address inside, and are published on that of the machine's .env. */
-static bool all_published(const struct job *j)
+static bool all_published(const struct scrape_job *j)
 {
     for (size_t i = 0; j->servers && i < j->servers->count; i++)
         if (!j->servers->items[i].published)
@@ -347,7 +347,7 @@ static bool all_published(const struct job *j)
     return j->servers;
 }
 
-static void published_warn(struct render *r, const struct job *j)
+static void published_warn(struct render *r, const struct scrape_job *j)
 {
     for (size_t i = 0; j->servers && !is_alone(r) && i < j->servers->count; i++)
         if (j->servers->items[i].published)
@@ -358,7 +358,7 @@ static void published_warn(struct render *r, const struct job *j)
                         j->servers->items[i].c->name);
 }
 
-static void put_job(struct render *r, const struct job *j, struct yaml_out *y)
+static void put_job(struct render *r, const struct scrape_job *j, struct yaml_out *y)
 {
     bool loopback = address_text_is_loopback(*j->listen) && !all_published(j);
 
@@ -421,20 +421,20 @@ static void put_jobs(struct render *r, struct yaml_out *y)
     struct prom_servers servers;
     const struct spec_agent *a = &r->spec->agent;
     const struct spec_serve *s = &r->spec->serve;
-    struct job agent = { .name = ALERTS_JOB_AGENT,
-                         .token = a->open_metrics ? NULL : a->token_file,
-                         .token_member = &a->token_file,
-                         .port = &a->metrics_port,
-                         .listen = &a->listen,
-                         .tls = a->tls_cert != NULL,
-                         .honor = true };
-    struct job serve = { .name = ALERTS_JOB_SERVE,
-                         .token = s->token_file,
-                         .token_member = &s->token_file,
-                         .port = &s->port,
-                         .listen = &s->listen,
-                         .servers = &servers,
-                         .tls = s->tls_cert != NULL };
+    struct scrape_job agent = { .name = ALERTS_JOB_AGENT,
+                                .token = a->open_metrics ? NULL : a->token_file,
+                                .token_member = &a->token_file,
+                                .port = &a->metrics_port,
+                                .listen = &a->listen,
+                                .tls = a->tls_cert != NULL,
+                                .honor = true };
+    struct scrape_job serve = { .name = ALERTS_JOB_SERVE,
+                                .token = s->token_file,
+                                .token_member = &s->token_file,
+                                .port = &s->port,
+                                .listen = &s->listen,
+                                .servers = &servers,
+                                .tls = s->tls_cert != NULL };
 
     yaml_seq(y, "scrape_configs");
     yaml_map(y, NULL);

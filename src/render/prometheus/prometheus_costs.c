@@ -12,7 +12,7 @@
  * Rules are evaluated once an hour, which is enough for sums of days, and every six hours in
  * budgets_month_test.yml, which goes through a month. */
 #include "base/str.h"
-#include "render/cost.h"
+#include "render/machine_cost_int.h"
 #include "render/prometheus/prometheus_int.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #include "render/prometheus/prometheus_int.h"
 
 /* %s: a name of DCGM's, by the id in front of it. */
-static const struct record {
+static const struct record_rule {
     const char *name, *id, *id2, *before, *middle, *after;
 } records[] = {
     { "instance:gpu_utilization:avg", "gpu.util", NULL, "avg by (instance, group) (", "", ")" },
@@ -32,7 +32,8 @@ static const struct record {
     { "model:requests:rate5m", "model.requests", NULL, "sum by (model) (rate(", "", "[5m]))" },
 };
 
-static void put_record(const struct record *x, enum prom_export_names names, struct yaml_out *y)
+static void put_record(const struct record_rule *x, enum prom_export_names names,
+                       struct yaml_out *y)
 {
     struct buf b = { 0 };
     double scale;

@@ -10,7 +10,7 @@
  * evaluated once a tick, and a tick has four samples: it is a minute, and five of them in
  * alerts_slow_test.yml, which has the rules that take long. */
 #include "base/str.h"
-#include "render/cost.h"
+#include "render/machine_cost_int.h"
 #include "render/prometheus/prometheus_int.h"
 
 #include <inttypes.h>
@@ -29,9 +29,9 @@ enum {
 
 #define BAD "{instance=\"bad:9400\"}"
 
-struct plan { /* in ticks */
+struct rule_test_plan { /* in ticks */
     int tick_s;
-    struct track {
+    struct rule_track {
         struct phase {
             double level; /* NaN: from where it is */
             double slope; /* a second */
@@ -52,14 +52,14 @@ static int tick_of(const struct alert_rule *r)
     return !fine && all >= SLOW_S * INT64_C(1000000000) ? SLOW_TICK_S : TICK_S;
 }
 
-static int ticks_of(const struct plan *p, int64_t ns)
+static int ticks_of(const struct rule_test_plan *p, int64_t ns)
 {
     int64_t tick_ns = p->tick_s * INT64_C(1000000000);
 
     return (int)((ns + tick_ns - 1) / tick_ns);
 }
 
-static void add(struct track *t, double level, double slope, int ticks)
+static void add(struct rule_track *t, double level, double slope, int ticks)
 {
     t->phases[t->count++] = (struct phase){ .level = level, .slope = slope, .ticks = ticks };
 }
@@ -106,7 +106,7 @@ static double well_value(const struct alert_rule *r, double than)
 }
 
 /* ---- what the series do */
-static void plan_value(const struct alert_rule *r, struct plan *p)
+static void plan_value(const struct alert_rule *r, struct rule_test_plan *p)
 {
     bool band = !isnan(r->clear) && r->clear != r->threshold;
     int keep = ticks_of(p, r->keep_ns), well_at;
@@ -124,7 +124,7 @@ static void plan_value(const struct alert_rule *r, struct plan *p)
     add(&p->near, well_value(r, r->threshold), 0, p->gone_at + 3);
 }
 
-static void wait_for_end(const struct alert_rule *r, struct plan *p, int well_at)
+static void wait_for_end(const struct alert_rule *r, struct rule_test_plan *p, int well_at)
 {
     int keep = ticks_of(p, r->keep_ns), window = ticks_of(p, r->window_ns);
 
@@ -133,7 +133,7 @@ static void wait_for_end(const struct alert_rule *r, struct plan *p, int well_at
         p->gone_at = well_at + window + keep + 1;
 }
 
-static void plan_mean(const struct alert_rule *r, struct plan *p)
+static void plan_mean(const struct alert_rule *r, struct rule_test_plan *p)
 {
     double than = isnan(r->clear) ? r->threshold : r->clear, d = beyond(than, 0.5, 1);
     double scale;
@@ -152,7 +152,7 @@ static void plan_mean(const struct alert_rule *r, struct plan *p)
 }
 
 /* Far beyond, since a part of a window counts as part of a rate. */
-static void plan_rate(const struct alert_rule *r, struct plan *p)
+static void plan_rate(const struct alert_rule *r, struct rule_test_plan *p)
 {
     bool above = r->op == ALERT_ABOVE;
     double bad = above ? (r->threshold > 0 ? 4 * r->threshold : 1) : 0;
@@ -169,7 +169,7 @@ static void plan_rate(const struct alert_rule *r, struct plan *p)
         p->bad.phases[0].ticks + p->bad.phases[1].ticks);
 }
 
-static void plan_less(const struct alert_rule *r, struct plan *p)
+static void plan_less(const struct alert_rule *r, struct rule_test_plan *p)
 {
     double window_s = (double)r->window_ns * 1e-9;
     int well_at;
@@ -186,7 +186,7 @@ static void plan_less(const struct alert_rule *r, struct plan *p)
 }
 
 /* A jump, and then as much again in each window. */
-static void plan_more(const struct alert_rule *r, struct plan *p)
+static void plan_more(const struct alert_rule *r, struct rule_test_plan *p)
 {
     double jump = 2 * r->threshold + 2, slope = jump / ((double)r->window_ns * 1e-9);
     int quiet = 2, well_at;
@@ -207,7 +207,7 @@ static void plan_more(const struct alert_rule *r, struct plan *p)
         p->bad.phases[1].ticks + p->bad.phases[2].ticks);
 }
 
-static void plan_absent(const struct alert_rule *r, struct plan *p)
+static void plan_absent(const struct alert_rule *r, struct rule_test_plan *p)
 {
     p->true_at = 3;
     p->fires_at = 3 + ticks_of(p, r->for_ns);
@@ -220,9 +220,9 @@ static void plan_absent(const struct alert_rule *r, struct plan *p)
     add(&p->near, 50, 0, p->gone_at + 1);
 }
 
-static void plan_of(const struct alert_rule *r, struct plan *p)
+static void plan_of(const struct alert_rule *r, struct rule_test_plan *p)
 {
-    *p = (struct plan){ .tick_s = tick_of(r) };
+    *p = (struct rule_test_plan){ .tick_s = tick_of(r) };
     if (r->how == ALERT_ABSENT)
         plan_absent(r, p);
     else if (r->how == ALERT_VALUE)
@@ -238,7 +238,7 @@ static void plan_of(const struct alert_rule *r, struct plan *p)
 }
 
 /* ---- series as promtool has them: "5+2x3" is 5 7 9 11 */
-static void values_of(const struct track *t, int tick_s, double scale, struct buf *out)
+static void values_of(const struct rule_track *t, int tick_s, double scale, struct buf *out)
 {
     double at = 0;
 
@@ -308,15 +308,15 @@ static void labels_of(const struct render_alert *x, const char *id, const char *
     }
 }
 
-struct writer {
+struct rule_test_writer {
     struct yaml_out *y;
     const struct render_alerts *all;
     const struct render_alert *x;
     int tick_s; /* of the file */
 };
 
-static void put_series(struct writer *w, const char *id, const char *machine, const struct track *t,
-                       double factor)
+static void put_series(struct rule_test_writer *w, const char *id, const char *machine,
+                       const struct rule_track *t, double factor)
 {
     struct buf series = { 0 }, values = { 0 };
     double scale;
@@ -334,7 +334,7 @@ static void put_series(struct writer *w, const char *id, const char *machine, co
     buf_release(&values);
 }
 
-static int length_of(const struct track *t)
+static int length_of(const struct rule_track *t)
 {
     int sum = 1;
 
@@ -343,18 +343,19 @@ static int length_of(const struct track *t)
     return sum;
 }
 
-static void put_constant(struct writer *w, const char *id, const char *machine, double v, int ticks)
+static void put_constant(struct rule_test_writer *w, const char *id, const char *machine, double v,
+                         int ticks)
 {
-    struct track t = { 0 };
+    struct rule_track t = { 0 };
 
     add(&t, v, 0, ticks);
     put_series(w, id, machine, &t, 1);
 }
 
 /* host.cpu.util is computed from the seconds of the idle CPU. */
-static void put_cpu(struct writer *w, const char *machine, const struct track *t)
+static void put_cpu(struct rule_test_writer *w, const char *machine, const struct rule_track *t)
 {
-    struct track idle = { 0 };
+    struct rule_track idle = { 0 };
 
     for (size_t i = 0; i < t->count; i++)
         add(&idle, i ? NAN : BASE, fmax(0, 1 - t->phases[i].level / 100), t->phases[i].ticks);
@@ -378,7 +379,7 @@ static void put_cpu(struct writer *w, const char *machine, const struct track *t
 }
 
 /* Prometheus has the machine among its targets. */
-static void put_target(struct writer *w, const char *machine, int ticks)
+static void put_target(struct rule_test_writer *w, const char *machine, int ticks)
 {
     yaml_map(w->y, NULL);
     yaml_strf(w->y, "series", "up{instance=\"%s:9400\",job=\"" ALERTS_JOB_AGENT "\"}", machine);
@@ -386,7 +387,8 @@ static void put_target(struct writer *w, const char *machine, int ticks)
     yaml_end(w->y);
 }
 
-static void put_machine(struct writer *w, const char *machine, const struct track *t, bool guard_ok)
+static void put_machine(struct rule_test_writer *w, const char *machine, const struct rule_track *t,
+                        bool guard_ok)
 {
     const struct alert_rule *r = &w->x->rule;
     double d = beyond(r->guard_than, 0.1, 1), ok, scale;
@@ -407,7 +409,7 @@ static void put_machine(struct writer *w, const char *machine, const struct trac
 }
 
 /* ---- what is expected */
-static void put_check(struct writer *w, int ticks, bool fires, const char *who)
+static void put_check(struct rule_test_writer *w, int ticks, bool fires, const char *who)
 {
     const struct render_alert *x = w->x;
 
@@ -429,7 +431,7 @@ static void put_check(struct writer *w, int ticks, bool fires, const char *who)
     yaml_end(w->y);
 }
 
-static void open_test(struct writer *w)
+static void open_test(struct rule_test_writer *w)
 {
     yaml_map(w->y, NULL);
     yaml_strf(w->y, "name", "%s %s%s%s", w->x->rule.name, alert_severity_word(w->x->rule.severity),
@@ -438,7 +440,7 @@ static void open_test(struct writer *w)
     yaml_seq(w->y, "input_series");
 }
 
-static void put_rule_test(struct writer *w, const struct plan *p)
+static void put_rule_test(struct rule_test_writer *w, const struct rule_test_plan *p)
 {
     const struct alert_rule *r = &w->x->rule;
 
@@ -461,8 +463,8 @@ static void put_rule_test(struct writer *w, const struct plan *p)
 }
 
 /* ---- words: series with one value all the time */
-static void put_word_series(struct writer *w, struct render *r, const char *machine, double v,
-                            int ticks)
+static void put_word_series(struct rule_test_writer *w, struct render *r, const char *machine,
+                            double v, int ticks)
 {
     struct buf labels = { 0 }, lines = { 0 };
     const char *at = w->x->at ? w->x->at : "group=\"g\"";
@@ -485,10 +487,10 @@ static void put_word_series(struct writer *w, struct render *r, const char *mach
     buf_release(&lines);
 }
 
-static void put_word_test(struct writer *w, struct render *r)
+static void put_word_test(struct rule_test_writer *w, struct render *r)
 {
     const struct alert_rule *rule = &w->x->rule;
-    struct plan p = { .tick_s = w->tick_s };
+    struct rule_test_plan p = { .tick_s = w->tick_s };
     int fires_at = w->x->word->warm_minutes + ticks_of(&p, rule->for_ns);
 
     open_test(w);
@@ -504,7 +506,7 @@ static void put_word_test(struct writer *w, struct render *r)
 }
 
 /* ---- what the site costs: one value for all, so that each side is a test of its own */
-static void put_line(struct writer *w, const char *series, const char *values)
+static void put_line(struct rule_test_writer *w, const char *series, const char *values)
 {
     yaml_map(w->y, NULL);
     yaml_str(w->y, "series", series);
@@ -512,7 +514,7 @@ static void put_line(struct writer *w, const char *series, const char *values)
     yaml_end(w->y);
 }
 
-static void put_up(struct writer *w, const char *group, int64_t count, int ticks)
+static void put_up(struct rule_test_writer *w, const char *group, int64_t count, int ticks)
 {
     for (int64_t i = 0; i < count; i++) {
         struct buf series = { 0 }, values = { 0 };
@@ -526,7 +528,7 @@ static void put_up(struct writer *w, const char *group, int64_t count, int ticks
     }
 }
 
-static void put_site_check(struct writer *w, int fires_at, bool bad)
+static void put_site_check(struct rule_test_writer *w, int fires_at, bool bad)
 {
     yaml_end(w->y);
     yaml_seq(w->y, "promql_expr_test");
@@ -538,11 +540,11 @@ static void put_site_check(struct writer *w, int fires_at, bool bad)
 }
 
 /* As many machines as are too dear, and one less. */
-static void put_day_test(struct writer *w, const struct render *r, bool bad)
+static void put_day_test(struct rule_test_writer *w, const struct render *r, bool bad)
 {
     const struct alert_rule *rule = &w->x->rule;
     const struct spec_node *n = r->spec->nodes;
-    struct plan p = { .tick_s = w->tick_s };
+    struct rule_test_plan p = { .tick_s = w->tick_s };
     int fires_at = ticks_of(&p, rule->for_ns);
     double price = 0;
     int64_t most;
@@ -558,14 +560,14 @@ static void put_day_test(struct writer *w, const struct render *r, bool bad)
 }
 
 /* A day at one speed, then at another. */
-static void put_task_test(struct writer *w, bool bad)
+static void put_task_test(struct rule_test_writer *w, bool bad)
 {
     const struct alert_rule *rule = &w->x->rule;
-    struct plan p = { .tick_s = w->tick_s };
+    struct rule_test_plan p = { .tick_s = w->tick_s };
     double rise = bad ? bad_value(rule) : well_value(rule, rule->threshold);
     int half = 12 * 3600 / w->tick_s, day = 2 * half;
     int ready = day + 3600 / w->tick_s + ticks_of(&p, rule->for_ns) + 1;
-    struct track t = { 0 };
+    struct rule_track t = { 0 };
     struct buf values = { 0 };
 
     if (rise <= -100)
@@ -585,7 +587,7 @@ static void put_task_test(struct writer *w, bool bad)
     buf_release(&values);
 }
 
-static void put_cost_tests(struct writer *w, const struct render *r)
+static void put_cost_tests(struct rule_test_writer *w, const struct render *r)
 {
     for (int bad = 1; bad >= 0; bad--)
         if (w->x->own->metric == SPEC_METRIC_COST_DAY)
@@ -601,9 +603,9 @@ static int file_of(const struct render_alert *x)
     return day ? SLOW_TICK_S : tick_of(&x->rule);
 }
 
-static void put_test(struct writer *w, struct render *r)
+static void put_test(struct rule_test_writer *w, struct render *r)
 {
-    struct plan p;
+    struct rule_test_plan p;
 
     if (!w->x->expr || w->x->budget || file_of(w->x) != w->tick_s)
         return;
@@ -623,7 +625,7 @@ static void put_file(struct render *r, const struct render_alerts *all, const ch
 {
     struct buf *b = render_file(r, "prometheus/tests/%s", name);
     struct yaml_out y;
-    struct writer w = { .y = &y, .all = all, .tick_s = tick_s };
+    struct rule_test_writer w = { .y = &y, .all = all, .tick_s = tick_s };
 
     render_head(r, b, "#", "tests of the alert rules, for promtool test rules");
     yaml_begin(&y, b);

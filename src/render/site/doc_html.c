@@ -31,12 +31,12 @@ void doc_style(struct buf *out)
     buf_addf(out, "<style>\n%s</style>\n", STYLE);
 }
 
-void doc_section(struct doc *d, const char *id, const char *title)
+void doc_section(struct site_doc *d, const char *id, const char *title)
 {
     buf_addf(d->out, "<h2 id=\"%s\">%s</h2>\n", id, title);
 }
 
-void doc_table(struct doc *d, const char *columns)
+void doc_table(struct site_doc *d, const char *columns)
 {
     buf_adds(d->out, "<div class=\"scroll\"><table>\n<tr>");
     for (const char *p = columns; p;) { /* the last may have no name */
@@ -50,12 +50,13 @@ void doc_table(struct doc *d, const char *columns)
     buf_adds(d->out, "</tr>\n");
 }
 
-void doc_row(struct doc *d)
+void doc_row(struct site_doc *d)
 {
     buf_adds(d->out, "<tr>");
 }
 
-static void cell(struct doc *d, const char *open, const char *close, const char *fmt, va_list ap)
+static void cell(struct site_doc *d, const char *open, const char *close, const char *fmt,
+                 va_list ap)
 {
     struct buf text = { 0 };
 
@@ -66,7 +67,7 @@ static void cell(struct doc *d, const char *open, const char *close, const char 
     buf_release(&text);
 }
 
-void doc_cell(struct doc *d, const char *fmt, ...)
+void doc_cell(struct site_doc *d, const char *fmt, ...)
 {
     va_list ap;
 
@@ -75,7 +76,7 @@ void doc_cell(struct doc *d, const char *fmt, ...)
     va_end(ap);
 }
 
-void doc_right(struct doc *d, const char *fmt, ...)
+void doc_right(struct site_doc *d, const char *fmt, ...)
 {
     va_list ap;
 
@@ -84,7 +85,7 @@ void doc_right(struct doc *d, const char *fmt, ...)
     va_end(ap);
 }
 
-void doc_list(struct doc *d, const struct spec_strs *words)
+void doc_list(struct site_doc *d, const struct spec_strs *words)
 {
     buf_adds(d->out, "<td>");
     for (size_t i = 0; i < words->count; i++) {
@@ -94,17 +95,17 @@ void doc_list(struct doc *d, const struct spec_strs *words)
     buf_adds(d->out, "</td>");
 }
 
-void doc_row_end(struct doc *d)
+void doc_row_end(struct site_doc *d)
 {
     buf_adds(d->out, "</tr>\n");
 }
 
-void doc_table_end(struct doc *d)
+void doc_table_end(struct site_doc *d)
 {
     buf_adds(d->out, "</table></div>\n");
 }
 
-void doc_para(struct doc *d, const char *fmt, ...)
+void doc_para(struct site_doc *d, const char *fmt, ...)
 {
     va_list ap;
 
@@ -113,7 +114,7 @@ void doc_para(struct doc *d, const char *fmt, ...)
     va_end(ap);
 }
 
-void doc_code(struct doc *d, const char *lines)
+void doc_code(struct site_doc *d, const char *lines)
 {
     buf_adds(d->out, "<pre>");
     quote_html(d->out, lines);

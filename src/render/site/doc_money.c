@@ -4,13 +4,13 @@
  * What the spec does not say is unknown, never 0: in a part, in the sum of a group, and in the sum
  * of all (machine_cost.c says what a machine costs). */
 #include "base/text/units.h"
-#include "render/cost.h"
+#include "render/machine_cost_int.h"
 #include "render/site/doc_int.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-static void dollars(struct doc *d, bool applies, double v)
+static void dollars(struct site_doc *d, bool applies, double v)
 {
     if (!applies)
         doc_right(d, "-");
@@ -20,7 +20,7 @@ static void dollars(struct doc *d, bool applies, double v)
         doc_right(d, "%.0f", v);
 }
 
-static void group_row(struct doc *d, const struct spec_node *n, const struct render_cost *c)
+static void group_row(struct site_doc *d, const struct spec_node *n, const struct render_cost *c)
 {
     doc_row(d);
     doc_cell(d, "%s", n->name);
@@ -34,7 +34,7 @@ static void group_row(struct doc *d, const struct spec_node *n, const struct ren
     doc_row_end(d);
 }
 
-static void budget(struct doc *d, const char *what, const struct spec_money *m, double all,
+static void budget(struct site_doc *d, const char *what, const struct spec_money *m, double all,
                    bool whole)
 {
     char text[UNITS_TEXT_MAX];
@@ -57,7 +57,8 @@ static void budget(struct doc *d, const char *what, const struct spec_money *m, 
                  render_from(d->r, m));
 }
 
-static void component_budget(struct doc *d, const struct spec_share *x, const struct spec_money *m)
+static void component_budget(struct site_doc *d, const struct spec_share *x,
+                             const struct spec_money *m)
 {
     const struct spec_component *c = spec_component_find(d->r->spec, x->name);
     char text[UNITS_TEXT_MAX];
@@ -77,7 +78,7 @@ static void component_budget(struct doc *d, const struct spec_share *x, const st
                  render_from(d->r, m));
 }
 
-static void component_budgets(struct doc *d)
+static void component_budgets(struct site_doc *d)
 {
     const struct spec_budgets *b = &d->r->spec->budgets;
 
@@ -95,7 +96,7 @@ static const struct spec_money *storage_price(const struct spec *s, const struct
     return x->price_per_tb.known || of_machines ? &x->price_per_tb : &s->prices.storage_per_tb;
 }
 
-static void storage_cost(struct doc *d, const struct spec_storage *x)
+static void storage_cost(struct site_doc *d, const struct spec_storage *x)
 {
     const struct spec_money *m = storage_price(d->r->spec, x);
     char text[UNITS_TEXT_MAX];
@@ -113,7 +114,7 @@ static void storage_cost(struct doc *d, const struct spec_storage *x)
 }
 
 /* What is no machine. */
-static void other_costs(struct doc *d)
+static void other_costs(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
     char text[UNITS_TEXT_MAX];
@@ -127,7 +128,7 @@ static void other_costs(struct doc *d)
              render_from(d->r, &s->prices.egress_per_gb));
 }
 
-void doc_money(struct doc *d)
+void doc_money(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
     size_t unknown = 0;

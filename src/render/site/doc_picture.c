@@ -23,7 +23,7 @@ enum {
     LABEL_MAX = 26                            /* characters of a line in a box */
 };
 
-struct layer {
+struct picture_layer {
     struct buf *svg;
     int y, count, hidden;
 };
@@ -44,7 +44,7 @@ static const char *cut(const char *s, char *out, size_t cap)
     return out;
 }
 
-static void box(struct layer *l, const char *title, const char *below)
+static void box(struct picture_layer *l, const char *title, const char *below)
 {
     int x = LEFT + (l->count % A_ROW) * (BOX_WIDE + GAP),
         y = l->y + GAP + (l->count / A_ROW) * (BOX_HIGH + GAP);
@@ -58,8 +58,9 @@ static void box(struct layer *l, const char *title, const char *below)
     l->count++;
 }
 
-static void boxf(struct layer *l, const char *title, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static void boxf(struct layer *l, const char *title, const char *fmt, ...)
+static void boxf(struct picture_layer *l, const char *title, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+static void boxf(struct picture_layer *l, const char *title, const char *fmt, ...)
 {
     struct buf b = { 0 };
     va_list ap;
@@ -75,7 +76,7 @@ static void boxf(struct layer *l, const char *title, const char *fmt, ...)
     buf_release(&b);
 }
 
-static void interfaces(const struct doc *d, struct layer *l)
+static void interfaces(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec *s = d->r->spec;
 
@@ -97,7 +98,7 @@ static void interfaces(const struct doc *d, struct layer *l)
             boxf(l, s->components[i].name, "port %" PRId64, s->components[i].ports[k].port);
 }
 
-static void scheduling(const struct doc *d, struct layer *l)
+static void scheduling(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec *s = d->r->spec;
     const struct spec_slurm *m = s->targets.slurm;
@@ -116,7 +117,7 @@ static void scheduling(const struct doc *d, struct layer *l)
         box(l, "none", "components start with their machine");
 }
 
-static void orchestration(const struct doc *d, struct layer *l)
+static void orchestration(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec_targets *t = &d->r->spec->targets;
 
@@ -156,7 +157,7 @@ static int64_t nics_range(const struct spec *s, const struct spec_fabric *f, int
     return most;
 }
 
-static void data(const struct doc *d, struct layer *l)
+static void data(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec *s = d->r->spec;
     char text[UNITS_TEXT_MAX];
@@ -182,7 +183,7 @@ static void data(const struct doc *d, struct layer *l)
         box(l, "inside the machine", "no fabric, no shared storage");
 }
 
-static void compute(const struct doc *d, struct layer *l)
+static void compute(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec *s = d->r->spec;
 
@@ -201,7 +202,7 @@ static void compute(const struct doc *d, struct layer *l)
 
 static const struct {
     const char *name, *cls;
-    void (*fill)(const struct doc *d, struct layer *l);
+    void (*fill)(const struct site_doc *d, struct picture_layer *l);
 } LAYERS[] = {
     { "interfaces", "l1", interfaces },
     { "scheduling", "l2", scheduling },
@@ -211,12 +212,12 @@ static const struct {
 };
 
 /* Every layer twice: how many boxes, then the boxes on a ground of the right height. */
-static int draw(struct doc *d, struct buf *svg)
+static int draw(struct site_doc *d, struct buf *svg)
 {
     int y = 0;
 
     for (size_t i = 0; i < sizeof(LAYERS) / sizeof(*LAYERS); i++) {
-        struct layer count = { .y = y }, l = { .svg = svg, .y = y };
+        struct picture_layer count = { .y = y }, l = { .svg = svg, .y = y };
         int high;
 
         LAYERS[i].fill(d, &count);
@@ -235,7 +236,7 @@ static int draw(struct doc *d, struct buf *svg)
     return y - GAP;
 }
 
-void doc_picture(struct doc *d)
+void doc_picture(struct site_doc *d)
 {
     svg_begin(d->out, WIDE, draw(d, NULL), "the five layers of this site");
     (void)draw(d, d->out);

@@ -35,7 +35,7 @@ static bool used(const struct host_plan *p, const struct spec_node *n, int64_t m
     return false;
 }
 
-static void machine_row(struct doc *d, const struct host_plan *p, const struct spec_node *n,
+static void machine_row(struct site_doc *d, const struct host_plan *p, const struct spec_node *n,
                         int64_t machine)
 {
     char host[SPEC_NAME_MAX + 12];
@@ -103,7 +103,7 @@ static void scheduled_list(const struct spec *s, const struct host_plan *p,
 }
 
 /* Machines of which no GPU is anybody's by number. */
-static void group_row(struct doc *d, const struct host_plan *p, const struct spec_node *n,
+static void group_row(struct site_doc *d, const struct host_plan *p, const struct spec_node *n,
                       int64_t machines)
 {
     struct buf text = { 0 };
@@ -117,7 +117,7 @@ static void group_row(struct doc *d, const struct host_plan *p, const struct spe
     buf_release(&text);
 }
 
-static void kept(struct doc *d)
+static void kept(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
     struct host_plan p = { 0 };
@@ -161,7 +161,7 @@ static const char *word(enum spec_target t)
     return words[t];
 }
 
-static void wanted(struct doc *d)
+static void wanted(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
 
@@ -189,7 +189,7 @@ static void wanted(struct doc *d)
     doc_table_end(d);
 }
 
-void doc_places(struct doc *d)
+void doc_places(struct site_doc *d)
 {
     if (!d->r->spec->component_count) {
         doc_para(d, "No component is described.");

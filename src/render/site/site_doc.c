@@ -10,7 +10,7 @@
 
 /* ---- machines and links ---- */
 
-static void machines(struct doc *d)
+static void machines(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
 
@@ -44,7 +44,7 @@ static void machines(struct doc *d)
 }
 
 /* A row more for each group whose NICs are not the fabric's usual ones. */
-static void links_of_groups(struct doc *d, const struct spec_fabric *f)
+static void links_of_groups(struct site_doc *d, const struct spec_fabric *f)
 {
     const struct spec *s = d->r->spec;
     char text[UNITS_TEXT_MAX];
@@ -71,7 +71,7 @@ static void links_of_groups(struct doc *d, const struct spec_fabric *f)
     }
 }
 
-static void links(struct doc *d)
+static void links(struct site_doc *d)
 {
     static const char *const KINDS[] = {
 #define WORD_(id, text) text,
@@ -105,7 +105,7 @@ static void links(struct doc *d)
 
 /* ---- ports ---- */
 
-static void port_row(struct doc *d, const char *who, const char *what, const int64_t *port)
+static void port_row(struct site_doc *d, const char *who, const char *what, const int64_t *port)
 {
     doc_row(d);
     doc_right(d, "%" PRId64, *port);
@@ -115,7 +115,7 @@ static void port_row(struct doc *d, const char *who, const char *what, const int
     doc_row_end(d);
 }
 
-static void ports(struct doc *d)
+static void ports(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
 
@@ -138,7 +138,7 @@ static void ports(struct doc *d)
 
 /* ---- which way to run it ---- */
 
-struct use { /* what the site has, and what its components ask for */
+struct doc_port { /* what the site has, and what its components ask for */
     int64_t machines, gpus;
     int64_t jobs, job_gpus;           /* training and batch */
     int64_t services, service_gpus;   /* all others, the models beside them */
@@ -155,7 +155,7 @@ static bool has_parts(const struct spec *s, const struct spec_component *c)
     return n && n->gpu && n->gpu->sharing == SPEC_SHARING_MIG && n->gpu->mig_profile;
 }
 
-static void use_component(struct use *u, const struct spec *s, const struct spec_component *c)
+static void use_component(struct doc_port *u, const struct spec *s, const struct spec_component *c)
 {
     bool job = c->kind == SPEC_COMPONENT_TRAINING || c->kind == SPEC_COMPONENT_BATCH;
     bool together = c->kind == SPEC_COMPONENT_TRAINING && c->replicas > 1;
@@ -173,9 +173,9 @@ static void use_component(struct use *u, const struct spec *s, const struct spec
     }
 }
 
-static struct use use_of(const struct spec *s)
+static struct doc_port use_of(const struct spec *s)
 {
-    struct use u = { 0 };
+    struct doc_port u = { 0 };
 
     for (size_t i = 0; i < s->node_count; i++) {
         u.machines += s->nodes[i].count;
@@ -194,7 +194,7 @@ static void add_parts(struct buf *out, int64_t parts)
         buf_addf(out, " and %" PRId64 " MIG instance%s", parts, doc_s(parts));
 }
 
-static void way_jobs(const struct use *u, struct buf *out)
+static void way_jobs(const struct doc_port *u, struct buf *out)
 {
     const char *s = u->jobs == 1 ? "s" : "";
 
@@ -205,7 +205,7 @@ static void way_jobs(const struct use *u, struct buf *out)
              s, u->largest, u->gang, doc_s(u->gang));
 }
 
-static void way_slurm(const struct use *u, struct buf *out)
+static void way_slurm(const struct doc_port *u, struct buf *out)
 {
     if (u->jobs)
         way_jobs(u, out);
@@ -219,7 +219,7 @@ static void way_slurm(const struct use *u, struct buf *out)
         buf_addf(out, " would be %s without an end", u->services == 1 ? "a job" : "jobs");
 }
 
-static void way_cloud(const struct use *u, struct buf *out)
+static void way_cloud(const struct doc_port *u, struct buf *out)
 {
     if (u->services)
         buf_addf(out, "%" PRId64 " service%s with %" PRId64 " GPU%s", u->services,
@@ -234,7 +234,7 @@ static void way_cloud(const struct use *u, struct buf *out)
         buf_addf(out, "; %" PRId64 " fabric%s through operators", u->rdma, doc_s(u->rdma));
 }
 
-static void way_hybrid(const struct use *u, struct buf *out)
+static void way_hybrid(const struct doc_port *u, struct buf *out)
 {
     if (!u->jobs || !u->services) {
         buf_addf(out, "%s: nothing to divide",
@@ -249,7 +249,7 @@ static void way_hybrid(const struct use *u, struct buf *out)
              u->job_gpus, doc_s(u->job_gpus), u->service_gpus, u->gpus);
 }
 
-static void way_alone(const struct use *u, struct buf *out)
+static void way_alone(const struct doc_port *u, struct buf *out)
 {
     if (u->machines == 1)
         buf_addf(out, "the site is 1 machine with %" PRId64 " GPU%s", u->gpus, doc_s(u->gpus));
@@ -272,15 +272,15 @@ static void systems_of(const struct spec *s, bool *cloud, bool *hpc)
     *hpc = pods != jobs ? jobs : s->targets.slurm != NULL;
 }
 
-static void ways(struct doc *d)
+static void ways(struct site_doc *d)
 {
     bool cloud, hpc;
-    const struct use u = use_of(d->r->spec);
+    const struct doc_port u = use_of(d->r->spec);
 
     systems_of(d->r->spec, &cloud, &hpc);
     const struct {
         const char *way, *good, *price;
-        void (*here)(const struct use *u, struct buf *out);
+        void (*here)(const struct doc_port *u, struct buf *out);
         bool chosen;
     } rows[] = {
         { "HPC: Slurm",
@@ -370,7 +370,7 @@ static const struct {
                 "lustre/format.sh --apply\n" },
 };
 
-static void commands(struct doc *d)
+static void commands(struct site_doc *d)
 {
     doc_section(d, "commands", "Commands");
     doc_para(d, "From the folder that was rendered into. `stoker render all --diff DIR` shows what "
@@ -387,7 +387,7 @@ static void commands(struct doc *d)
 
 /* ---- the page ---- */
 
-static void head(struct doc *d)
+static void head(struct site_doc *d)
 {
     const struct spec_site *site = &d->r->spec->site;
     const char *name = site->name ? site->name : "site";
@@ -413,7 +413,7 @@ static void head(struct doc *d)
 
 void render_doc(struct render *r)
 {
-    struct doc d = { .r = r, .out = render_file(r, "doc/index.html") };
+    struct site_doc d = { .r = r, .out = render_file(r, "doc/index.html") };
 
     head(&d);
     doc_section(&d, "picture", "The stack");

@@ -126,26 +126,26 @@ int64_t slurm_segment(const struct slurm *c, const struct spec_component *k)
 
 /* --- lists of names --- */
 
-struct host_run { /* "gpu007" to "gpu012" */
-    size_t stem;  /* bytes before the number; the same in all */
-    size_t len;   /* of each name */
+struct block_hosts { /* "gpu007" to "gpu012" */
+    size_t stem;     /* bytes before the number; the same in all */
+    size_t len;      /* of each name */
     int64_t last;
 };
 
 /* The number that ends a name, as a run of one. */
-static bool run_begin(const char *name, struct host_run *out)
+static bool run_begin(const char *name, struct block_hosts *out)
 {
     size_t len = strlen(name), stem = len;
 
     while (stem && isdigit((unsigned char)name[stem - 1]))
         stem--;
-    *out = (struct host_run){ .stem = stem, .len = len };
+    *out = (struct block_hosts){ .stem = stem, .len = len };
     return stem < len && str_to_i64(name + stem, 10, &out->last);
 }
 
-static bool run_goes_on(const char *first, const struct host_run *r, const char *name)
+static bool run_goes_on(const char *first, const struct block_hosts *r, const char *name)
 {
-    struct host_run next;
+    struct block_hosts next;
 
     return run_begin(name, &next) && next.stem == r->stem && next.last == r->last + 1 &&
            strncmp(first, name, r->stem) == 0 &&
@@ -158,7 +158,7 @@ static void names_print(const struct slurm_names *names, struct buf *out)
 {
     for (size_t i = 0; i < names->count;) {
         const char *first = names->items[i], *last = first;
-        struct host_run r;
+        struct block_hosts r;
         bool numbered = run_begin(first, &r);
 
         if (i)

@@ -2,7 +2,7 @@
 /* slurm_int: what the files of the slurm target share.  Nobody else includes it. */
 #ifndef RENDER_SLURM_SLURM_INT_H
 #define RENDER_SLURM_SLURM_INT_H
-#include "render/render.h"
+#include "render/render_int.h"
 
 struct hw;
 

@@ -266,12 +266,12 @@ void slurm_partitions(struct slurm *c, struct buf *out)
 
 /* --- gres.conf --- */
 
-struct place { /* of one GPU */
+struct gres_place { /* of one GPU */
     int64_t minor, numa;
 };
 
 /* Places of a group's GPUs by the inventory of a machine that is like it; false: none is. */
-static bool places_of(const struct hw *hw, const struct spec_node *n, struct place *out)
+static bool places_of(const struct hw *hw, const struct spec_node *n, struct gres_place *out)
 {
     int64_t m;
 
@@ -285,11 +285,11 @@ static bool places_of(const struct hw *hw, const struct spec_node *n, struct pla
 
         if (!g->minor.known || !g->numa.known || g->numa.v < 0 || g->numa.v >= m)
             return false;
-        out[i] = (struct place){ g->minor.v, g->numa.v };
+        out[i] = (struct gres_place){ g->minor.v, g->numa.v };
     }
     for (size_t i = 1; i < hw->gpus_count; i++) /* a few: by device number */
         for (size_t k = i; k && out[k - 1].minor > out[k].minor; k--) {
-            struct place t = out[k];
+            struct gres_place t = out[k];
 
             out[k] = out[k - 1];
             out[k - 1] = t;
@@ -317,10 +317,11 @@ static void gres_cores(struct buf *out, int64_t cores, int64_t part, int64_t par
 }
 
 /* The same places on all machines of the group whose inventory is there: one line serves all. */
-static const struct hw *places_shared(struct slurm *c, const struct spec_node *n, struct place *out)
+static const struct hw *places_shared(struct slurm *c, const struct spec_node *n,
+                                      struct gres_place *out)
 {
     const struct hw *first = NULL, *hw;
-    struct place other[GPUS_MAX] = { 0 };
+    struct gres_place other[GPUS_MAX] = { 0 };
 
     for (size_t at = 0; (hw = render_machine_next(c->r, n, &at));) {
         if (!places_of(hw, n, first ? other : out))
@@ -339,7 +340,7 @@ static const struct hw *places_shared(struct slurm *c, const struct spec_node *n
 }
 
 static void gres_by_inventory(struct buf *out, const struct spec_node *n, const char *hosts,
-                              const struct hw *hw, const struct place *at)
+                              const struct hw *hw, const struct gres_place *at)
 {
     int64_t last;
 
@@ -378,7 +379,7 @@ static void gres_by_socket(struct buf *out, const struct spec_node *n, const cha
 static void gres_group(struct slurm *c, struct buf *out, const struct spec_node *n)
 {
     struct buf hosts = slurm_hosts_of(n);
-    struct place at[GPUS_MAX] = { 0 };
+    struct gres_place at[GPUS_MAX] = { 0 };
     const struct hw *hw;
 
     buf_addf(out, "\n# %s: %" PRId64 " x %s, %s\n", n->name, n->gpus_per_node, n->gpu->model,

@@ -22,7 +22,7 @@ enum {
     EARLY_S = 60   /* Slurm may signal so much before the time that was asked for */
 };
 
-struct job {
+struct sbatch_job {
     const struct spec_component *k;
     const struct spec_node *n;
     const struct spec_partition *p; /* NULL: SLURM_MAIN */
@@ -89,7 +89,7 @@ static int64_t lesser(int64_t a, int64_t b) /* 0: there is none yet */
 }
 
 /* Of machines of several groups a job gets what the smallest of them has. */
-static void job_size(const struct slurm *c, struct job *j)
+static void job_size(const struct slurm *c, struct sbatch_job *j)
 {
     const struct spec_component *k = j->k;
     const struct spec_node *n;
@@ -107,9 +107,9 @@ static void job_size(const struct slurm *c, struct job *j)
     }
 }
 
-static struct job job_of(const struct slurm *c, const struct spec_component *k)
+static struct sbatch_job job_of(const struct slurm *c, const struct spec_component *k)
 {
-    struct job j = { .k = k, .n = spec_node_of(c->r->spec, k->nodes), .t = k->training };
+    struct sbatch_job j = { .k = k, .n = spec_node_of(c->r->spec, k->nodes), .t = k->training };
 
     j.p = slurm_job_partition(c, k);
     job_size(c, &j);
@@ -139,7 +139,7 @@ static void ask(struct slurm *c, struct buf *out, const void *member, const char
 }
 
 /* The groups of the component as features, where its partition has others beside them. */
-static void ask_groups(struct slurm *c, struct buf *out, const struct job *j)
+static void ask_groups(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     const struct spec_node *n;
     struct buf any = { 0 };
@@ -155,7 +155,8 @@ static void ask_groups(struct slurm *c, struct buf *out, const struct job *j)
 }
 
 /* "gpu:h100", or "gpu" where the groups of the component have several types. */
-static const char *gpu_gres(const struct slurm *c, const struct job *j, char out[SLURM_TYPE_MAX])
+static const char *gpu_gres(const struct slurm *c, const struct sbatch_job *j,
+                            char out[SLURM_TYPE_MAX])
 {
     char first[SLURM_TYPE_MAX], other[SLURM_TYPE_MAX];
     const struct spec_node *n;
@@ -170,7 +171,7 @@ static const char *gpu_gres(const struct slurm *c, const struct job *j, char out
 
 /* A component without a limit runs as long as it may: the partition's default is for jobs that
  * people start in passing. */
-static void ask_longest(struct slurm *c, struct buf *out, const struct job *j)
+static void ask_longest(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     struct slurm_terms t = slurm_terms_of(c, j->k, j->p);
     bool by_qos = t.q && c->s->accounting.enabled && t.q->max_time_ms.known &&
@@ -184,7 +185,7 @@ static void ask_longest(struct slurm *c, struct buf *out, const struct job *j)
         slurm_fixed(out, "neither it nor its partition has a limit", "#SBATCH --time=UNLIMITED");
 }
 
-static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
+static void ask_queue(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     const struct spec_component *k = j->k;
     const struct spec_qos *q = slurm_job_qos(c, k, j->p);
@@ -207,7 +208,7 @@ static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
 }
 
 /* Where the cores of a job come from, and its memory. */
-static void ask_share(struct slurm *c, struct buf *out, const struct job *j, int64_t tasks,
+static void ask_share(struct slurm *c, struct buf *out, const struct sbatch_job *j, int64_t tasks,
                       bool part)
 {
     const struct spec_component *k = j->k;
@@ -228,7 +229,7 @@ static void ask_share(struct slurm *c, struct buf *out, const struct job *j, int
                 "#SBATCH --mem=%" PRId64, j->mib);
 }
 
-static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
+static void ask_machines(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     const struct spec_component *k = j->k;
     int64_t tasks = j->per_gpu ? k->gpus : 1;
@@ -252,7 +253,7 @@ static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
         slurm_fixed(out, "every GPU of the machine: nobody else beside it", "#SBATCH --exclusive");
 }
 
-static void ask_rest(struct slurm *c, struct buf *out, const struct job *j)
+static void ask_rest(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     bool batch = j->k->kind == SPEC_COMPONENT_BATCH, array = batch && j->k->replicas > 1;
     char limit[SLURM_TIME_MAX];
@@ -310,7 +311,7 @@ static void words(struct buf *out, const struct spec_strs *list, size_t skip)
     }
 }
 
-static void program(struct buf *out, const struct job *j, struct launch l)
+static void program(struct buf *out, const struct sbatch_job *j, struct launch l)
 {
     if (l.option)
         buf_addf(out, " %s", l.option);
@@ -319,14 +320,14 @@ static void program(struct buf *out, const struct job *j, struct launch l)
 }
 
 /* The launcher, as the command has it if it does. */
-static void launch_word(struct buf *out, const struct job *j, const char *word)
+static void launch_word(struct buf *out, const struct sbatch_job *j, const char *word)
 {
     buf_adds(out, "    set -- ");
     quote_sh(out, host_names_launcher(j->k) ? j->k->command.items[0] : word);
 }
 
 /* The static rendezvous keeps the order of the machines; restarts are Slurm's, see ending(). */
-static void launch_torchrun(struct buf *out, const struct job *j)
+static void launch_torchrun(struct buf *out, const struct sbatch_job *j)
 {
     bool own = host_brings_torch(j->k);
 
@@ -342,7 +343,7 @@ static void launch_torchrun(struct buf *out, const struct job *j)
 }
 
 /* Without ssh: every machine starts its own part, and learns the others from a host file. */
-static void launch_deepspeed(struct buf *out, const struct job *j)
+static void launch_deepspeed(struct buf *out, const struct sbatch_job *j)
 {
     buf_adds(out, "    hostfile=$(mktemp)\n"
                   "    trap 'rm -f \"$hostfile\"' EXIT\n"
@@ -363,7 +364,7 @@ static const char *mixed_precision(enum spec_precision p)
                                       : "no";
 }
 
-static void launch_accelerate(struct buf *out, const struct job *j)
+static void launch_accelerate(struct buf *out, const struct sbatch_job *j)
 {
     launch_word(out, j, "accelerate");
     buf_addf(out,
@@ -377,14 +378,14 @@ static void launch_accelerate(struct buf *out, const struct job *j)
     program(out, j, launch_of(j->k, "-m", "--no_python"));
 }
 
-static void launch_itself(struct buf *out, const struct job *j)
+static void launch_itself(struct buf *out, const struct sbatch_job *j)
 {
     buf_adds(out, "    set --");
     program(out, j, (struct launch){ 0 });
 }
 
 /* What the job starts its command with; NULL: the command itself is started. */
-static const char *framework_launcher(const struct job *j)
+static const char *framework_launcher(const struct sbatch_job *j)
 {
     static const char *const programs[] = {
         [SPEC_FRAMEWORK_TORCHRUN] = "torchrun",     [SPEC_FRAMEWORK_TORCHTITAN] = "torchrun",
@@ -395,7 +396,7 @@ static const char *framework_launcher(const struct job *j)
     return j->t && j->k->gpus ? programs[j->t->framework] : NULL;
 }
 
-static const char *launcher_program(const struct job *j)
+static const char *launcher_program(const struct sbatch_job *j)
 {
     const char *program = framework_launcher(j);
 
@@ -409,7 +410,7 @@ static const char *launcher_program(const struct job *j)
 }
 
 /* A launcher hides what its program ended with, so what must be there is looked for before. */
-static void preflight(struct buf *out, const struct job *j)
+static void preflight(struct buf *out, const struct sbatch_job *j)
 {
     const struct spec_strs *cmd = &j->k->command;
     const char *first = launcher_program(j);
@@ -436,9 +437,9 @@ static void preflight(struct buf *out, const struct job *j)
     }
 }
 
-static void launcher(struct slurm *c, struct buf *out, const struct job *j)
+static void launcher(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
-    static void (*const by_framework[])(struct buf *, const struct job *) = {
+    static void (*const by_framework[])(struct buf *, const struct sbatch_job *) = {
         [SPEC_FRAMEWORK_TORCHRUN] = launch_torchrun,
         [SPEC_FRAMEWORK_TORCHTITAN] = launch_torchrun,
         [SPEC_FRAMEWORK_MEGATRON] = launch_torchrun,
@@ -499,7 +500,7 @@ static void exports(struct slurm *c, struct buf *out, const struct spec_pairs *e
     }
 }
 
-static void node_ranks(struct buf *out, const struct job *j)
+static void node_ranks(struct buf *out, const struct sbatch_job *j)
 {
     if (j->per_gpu)
         buf_adds(out, "    export NODE_RANK=$SLURM_NODEID LOCAL_RANK=$SLURM_LOCALID\n"
@@ -525,7 +526,7 @@ static void fabric_exports(struct slurm *c, struct buf *out, const struct spec_c
                  render_from(c->r, &roce.traffic_class->traffic_class));
 }
 
-static void node_function(struct slurm *c, struct buf *out, const struct job *j)
+static void node_function(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     bool batch = j->k->kind == SPEC_COMPONENT_BATCH;
 
@@ -564,7 +565,7 @@ static void node_function(struct slurm *c, struct buf *out, const struct job *j)
 
 /* --- the batch shell --- */
 
-static void rendezvous(struct slurm *c, struct buf *out, const struct job *j)
+static void rendezvous(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     buf_adds(out, "\nMASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n");
     if (j->t)
@@ -580,7 +581,7 @@ static void rendezvous(struct slurm *c, struct buf *out, const struct job *j)
              j->k->gpus, render_from(c->r, &j->k->gpus), j->k->gpus ? "GPUS_PER_NODE" : "1");
 }
 
-static void task_line(struct buf *out, const struct job *j)
+static void task_line(struct buf *out, const struct sbatch_job *j)
 {
     buf_addf(out,
              "\n# A task of a sweep takes its words from its line of the task file, from 0 on.\n"
@@ -624,13 +625,13 @@ static const char LIMIT_WAIT[] =
     "    rc=$?\n"
     "fi\n";
 
-static bool goes_on(const struct job *j)
+static bool goes_on(const struct sbatch_job *j)
 {
     return j->t && j->t->checkpoint.path;
 }
 
 /* The step runs in the background, so that the shell can hear of the notice. */
-static void step(struct slurm *c, struct buf *out, const struct job *j)
+static void step(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     if (!goes_on(j)) {
         buf_adds(out, AT_LIMIT);
@@ -685,7 +686,7 @@ static void step(struct slurm *c, struct buf *out, const struct job *j)
 
 /* A trainer that saved itself may well exit with 0, so what ended on a notice starts again; a run
  * that was just through finds that out from its checkpoint. */
-static void ending(struct slurm *c, struct buf *out, const struct job *j)
+static void ending(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     if (j->k->restart == SPEC_RESTART_NEVER) {
         buf_addf(out, "exit \"$rc\" # never restarted: %s\n", render_from(c->r, &j->k->restart));
@@ -723,7 +724,7 @@ static void ending(struct slurm *c, struct buf *out, const struct job *j)
 
 static void job_file(struct slurm *c, const struct spec_component *k)
 {
-    struct job j = job_of(c, k);
+    struct sbatch_job j = job_of(c, k);
     struct buf *out = render_script(c->r, "slurm/sbatch/%s.sbatch", k->name);
     struct buf what = { 0 };
 

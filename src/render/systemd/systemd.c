@@ -37,16 +37,16 @@ static bool has_servers(const struct host_plan *p)
     return false;
 }
 
-static struct unit unit_open(struct render *r, const struct host_plan *p, const char *name,
-                             const char *what)
+static struct systemd_unit unit_open(struct render *r, const struct host_plan *p, const char *name,
+                                     const char *what)
 {
-    struct unit u = { .r = r, .plan = p, .out = render_file(r, "systemd/%s", name) };
+    struct systemd_unit u = { .r = r, .plan = p, .out = render_file(r, "systemd/%s", name) };
 
     render_head(r, u.out, "#", what);
     return u;
 }
 
-static void after_driver(struct unit *u)
+static void after_driver(struct systemd_unit *u)
 {
     buf_adds(u->out, "After=network-online.target nvidia-persistenced.service "
                      "nvidia-fabricmanager.service stoker-detect.service\n"
@@ -55,7 +55,7 @@ static void after_driver(struct unit *u)
                      "StartLimitIntervalSec=0\n");
 }
 
-static void notify(struct unit *u, const char *env)
+static void notify(struct systemd_unit *u, const char *env)
 {
     unit_section(u, "Service");
     buf_addf(u->out, "Type=notify\nNotifyAccess=main\n# options of the site: %s\n", env);
@@ -63,7 +63,7 @@ static void notify(struct unit *u, const char *env)
     buf_addf(u->out, "EnvironmentFile=-/etc/default/%s\n", env);
 }
 
-static void install(struct unit *u)
+static void install(struct systemd_unit *u)
 {
     unit_section(u, "Install");
     buf_adds(u->out, "WantedBy=multi-user.target\n");
@@ -71,7 +71,7 @@ static void install(struct unit *u)
 
 /* ---- the agent ---- */
 
-static void history(struct unit *u)
+static void history(struct systemd_unit *u)
 {
     struct buf path = { 0 };
 
@@ -83,7 +83,7 @@ static void history(struct unit *u)
 static void agent(struct render *r, const struct host_plan *p)
 {
     const struct spec_agent *a = &r->spec->agent;
-    struct unit u =
+    struct systemd_unit u =
         unit_open(r, p, "stoker-agent.service", "The node agent: metrics, history, alerts, page.");
 
     buf_addf(u.out, "# Page and API on %s:%" PRId64 " (%s), /metrics on %" PRId64 " (%s).\n",
@@ -118,7 +118,7 @@ static void agent(struct render *r, const struct host_plan *p)
 
 /* ---- the model server ---- */
 
-static void serve_limits(struct unit *u)
+static void serve_limits(struct systemd_unit *u)
 {
     const struct spec_serve *v = &u->r->spec->serve;
 
@@ -195,9 +195,10 @@ static void serve(struct render *r, const struct host_plan *p)
 {
     const struct spec_serve *v = &r->spec->serve;
     bool loose = host_models_loose(r->spec);
-    struct unit u = unit_open(r, p, "stoker-serve.service",
-                              loose ? "The model server: the models that name no component."
-                                    : "The model server: every model of the spec in one process.");
+    struct systemd_unit u =
+        unit_open(r, p, "stoker-serve.service",
+                  loose ? "The model server: the models that name no component."
+                        : "The model server: every model of the spec in one process.");
 
     buf_addf(u.out, "# Every API on %s:%" PRId64 " (%s) and once more on %" PRId64 " (%s).\n",
              v->listen, v->port, render_from(r, &v->port), v->rerank_port,
@@ -234,8 +235,8 @@ static void up(struct render *r, const struct host_plan *p)
 {
     const struct spec_serve *v = &r->spec->serve;
     const struct spec_agent *w = &r->spec->agent;
-    struct unit u = unit_open(r, p, "stoker-up.service",
-                              "Agent and model server as one unit; instead of theirs.");
+    struct systemd_unit u = unit_open(r, p, "stoker-up.service",
+                                      "Agent and model server as one unit; instead of theirs.");
 
     unit_section(&u, "Unit");
     buf_adds(u.out, "Description=stoker node agent and model server\n"

@@ -30,7 +30,7 @@ static const char OWN[] = "UMask=0027\n"
                           "SystemCallErrorNumber=EPERM\n"
                           "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n";
 
-static void devices(struct unit *u, enum unit_hard how, bool rdma)
+static void devices(struct systemd_unit *u, enum unit_hard how, bool rdma)
 {
     buf_adds(u->out,
              "# GPUs: the driver's device groups, whichever are there when the unit starts\n"
@@ -46,7 +46,7 @@ static void devices(struct unit *u, enum unit_hard how, bool rdma)
                          "DeviceAllow=char-gdrdrv rw\n");
 }
 
-void unit_harden(struct unit *u, enum unit_hard how, bool rdma)
+void unit_harden(struct systemd_unit *u, enum unit_hard how, bool rdma)
 {
     const struct spec_systemd *t = u->r->targets->systemd;
 
@@ -65,7 +65,7 @@ void unit_harden(struct unit *u, enum unit_hard how, bool rdma)
     devices(u, how, rdma);
 }
 
-void unit_low_port(struct unit *u, const int64_t *port)
+void unit_low_port(struct systemd_unit *u, const int64_t *port)
 {
     if (*port < RENDER_PORT_FREE)
         unit_line(u, port,
@@ -75,7 +75,7 @@ void unit_low_port(struct unit *u, const int64_t *port)
 
 /* A folder below the one systemd keeps for its kind is made by it; another one is made by
  * tmpfiles.d and only opened for writing here. */
-static void dir(struct unit *u, const char *key, const char *root, const char *path,
+static void dir(struct systemd_unit *u, const char *key, const char *root, const char *path,
                 const char *below, const void *member)
 {
     size_t len = strlen(root);
@@ -91,7 +91,7 @@ static void dir(struct unit *u, const char *key, const char *root, const char *p
     buf_release(&line);
 }
 
-void unit_batch_dir(struct unit *u, const struct host_run *run)
+void unit_batch_dir(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_serve *v = &u->r->spec->serve;
     char path[HOST_BATCH_DIR_MAX];
@@ -102,7 +102,7 @@ void unit_batch_dir(struct unit *u, const struct host_run *run)
     dir(u, "StateDirectory", "/var/lib/", path, NULL, &v->batch_dir);
 }
 
-void unit_dirs(struct unit *u, const char *below)
+void unit_dirs(struct systemd_unit *u, const char *below)
 {
     const struct spec_systemd *t = u->r->targets->systemd;
 
@@ -116,7 +116,7 @@ void unit_dirs(struct unit *u, const char *below)
         buf_adds(u->out, "CacheDirectory=stoker\nEnvironment=XDG_CACHE_HOME=/var/cache\n");
 }
 
-void unit_watchdog(struct unit *u)
+void unit_watchdog(struct systemd_unit *u)
 {
     const struct spec_systemd *t = u->r->targets->systemd;
 

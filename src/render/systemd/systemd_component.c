@@ -22,7 +22,7 @@ void unit_name_of(const struct host_run *run, char *out, size_t cap)
                        run->replica + 1);
 }
 
-static bool uses_rdma(const struct unit *u, const struct spec_component *c)
+static bool uses_rdma(const struct systemd_unit *u, const struct spec_component *c)
 {
     for (size_t i = 0; i < c->fabrics.count; i++) {
         const struct spec_fabric *f = spec_fabric_find(u->r->spec, c->fabrics.items[i]);
@@ -209,7 +209,7 @@ bool systemd_host_name(const struct spec *s, const struct host_run *run, char *o
 }
 
 /* gethostname(2) may or may not have the domain behind the name, whatever the spec has. */
-static void host_conditions(struct unit *u, const struct host_run *run, const char *host)
+static void host_conditions(struct systemd_unit *u, const struct host_run *run, const char *host)
 {
     const struct spec_node *n = run->node;
     const void *member = n->hosts ? (const void *)&n->hosts : &n->count;
@@ -230,7 +230,7 @@ static void host_conditions(struct unit *u, const struct host_run *run, const ch
 
 /* install.sh puts every unit on every machine it is run on, as it does the agent's: the unit itself
  * knows where its GPUs are. */
-static void on_host(struct unit *u, const struct host_run *run)
+static void on_host(struct systemd_unit *u, const struct host_run *run)
 {
     char host[HOST_NAME_MAX];
 
@@ -255,7 +255,7 @@ static bool is_elsewhere(const struct host_run *a, const struct host_run *b)
 
 /* ---- [Unit] ---- */
 
-static void wants(struct unit *u, const struct host_run *run)
+static void wants(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
@@ -285,7 +285,7 @@ static void wants(struct unit *u, const struct host_run *run)
     }
 }
 
-static void head(struct unit *u, const struct host_run *run)
+static void head(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     const struct spec_training *t = c->training;
@@ -314,7 +314,7 @@ static void head(struct unit *u, const struct host_run *run)
 /* ---- [Service] ---- */
 
 /* The program is found by env, so that one that is missing fails the start and not the load. */
-static void exec(struct unit *u, const struct host_run *run, struct arena *a)
+static void exec(struct systemd_unit *u, const struct host_run *run, struct arena *a)
 {
     const struct spec_component *c = run->c;
     struct host_serve how = { .spec = arena_printf(a, UNIT_ETC "/component-%s.yaml", c->name) };
@@ -356,7 +356,7 @@ static void exec(struct unit *u, const struct host_run *run, struct arena *a)
         buf_adds(u->out, "ExecReload=/bin/kill -HUP $MAINPID\n");
 }
 
-static void environment(struct unit *u, const struct host_run *run, struct arena *a)
+static void environment(struct systemd_unit *u, const struct host_run *run, struct arena *a)
 {
     struct host_envs e = { 0 };
     struct buf list = { 0 };
@@ -379,7 +379,7 @@ static void environment(struct unit *u, const struct host_run *run, struct arena
     buf_release(&list);
 }
 
-static void path_line(struct unit *u, const char *key, const char *path, bool needed,
+static void path_line(struct systemd_unit *u, const char *key, const char *path, bool needed,
                       const void *member)
 {
     struct buf b = { 0 }, word = { 0 };
@@ -394,7 +394,7 @@ static void path_line(struct unit *u, const char *key, const char *path, bool ne
 }
 
 /* A storage at another place than the machine's is bound there. */
-static void mount(struct unit *u, const struct spec_mount *m, struct arena *a)
+static void mount(struct systemd_unit *u, const struct spec_mount *m, struct arena *a)
 {
     const struct spec_storage *s = spec_storage_find(u->r->spec, m->storage);
     bool ro = m->read_only || s->read_only, needed = spec_storage_is_shared_fs(s->kind);
@@ -416,7 +416,7 @@ static void mount(struct unit *u, const struct spec_mount *m, struct arena *a)
               needed, &m->path);
 }
 
-static void paths(struct unit *u, const struct host_run *run, struct arena *a)
+static void paths(struct systemd_unit *u, const struct host_run *run, struct arena *a)
 {
     const struct spec_component *c = run->c;
 
@@ -433,7 +433,7 @@ static void paths(struct unit *u, const struct host_run *run, struct arena *a)
                   &c->training->checkpoint.path);
 }
 
-static void limits(struct unit *u, const struct host_run *run)
+static void limits(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     struct maybe cpus = host_cpus(run), memory = host_memory(run);
@@ -450,7 +450,7 @@ static void limits(struct unit *u, const struct host_run *run)
         unit_line(u, &c->time_limit_ms, "RuntimeMaxSec=%" PRId64 "ms", c->time_limit_ms.v);
 }
 
-static void restart(struct unit *u, const struct host_run *run)
+static void restart(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
@@ -468,7 +468,7 @@ void systemd_component(struct render *r, const struct host_plan *p, const struct
 {
     const struct spec_component *c = run->c;
     char name[2 * HOST_NAME_MAX];
-    struct unit u = { .r = r, .plan = p };
+    struct systemd_unit u = { .r = r, .plan = p };
     struct arena a = { 0 };
 
     unit_name_of(run, name, sizeof(name));

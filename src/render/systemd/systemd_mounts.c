@@ -10,7 +10,7 @@
 #include "render/systemd/systemd_int.h"
 
 struct needs {
-    struct unit *u;
+    struct systemd_unit *u;
     bool *told; /* of each storage */
 };
 
@@ -28,7 +28,7 @@ const struct spec_storage *systemd_share_of(const struct spec *s, const char *pa
     return found && spec_storage_is_shared_fs(found->kind) ? found : NULL;
 }
 
-static void mount_line(struct unit *u, const char *path, const void *member)
+static void mount_line(struct systemd_unit *u, const char *path, const void *member)
 {
     struct buf word = { 0 };
 
@@ -55,7 +55,7 @@ static void path_need(struct needs *n, const char *path, const void *member)
         share_need(n, s, s->path, member);
 }
 
-static struct needs needs_open(struct unit *u)
+static struct needs needs_open(struct systemd_unit *u)
 {
     return (struct needs){ .u = u, .told = xcalloc(u->r->spec->storage_count + 1, sizeof(bool)) };
 }
@@ -91,7 +91,7 @@ static void folder_needs(struct needs *n)
     path_need(n, t->log_dir, &t->log_dir);
 }
 
-void unit_needs_own(struct unit *u, bool agent, bool server)
+void unit_needs_own(struct systemd_unit *u, bool agent, bool server)
 {
     const struct spec_agent *a = &u->r->spec->agent;
     const char *const *const files[] = { &a->token_file, &a->admin_token_file, &a->tls_cert,
@@ -106,7 +106,7 @@ void unit_needs_own(struct unit *u, bool agent, bool server)
     needs_close(&n);
 }
 
-void unit_needs_component(struct unit *u, const struct host_run *run)
+void unit_needs_component(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     struct needs n = needs_open(u);

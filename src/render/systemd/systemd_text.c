@@ -52,13 +52,13 @@ void unit_list_word(struct buf *out, const char *s)
     word(out, s, false);
 }
 
-static void origin(struct unit *u, const void *member)
+static void origin(struct systemd_unit *u, const void *member)
 {
     if (member)
         buf_addf(u->out, "# %s\n", render_from(u->r, member));
 }
 
-void unit_text(struct unit *u, const char *key, const char *value, const void *member)
+void unit_text(struct systemd_unit *u, const char *key, const char *value, const void *member)
 {
     size_t len = strlen(value);
 
@@ -79,7 +79,7 @@ void unit_text(struct unit *u, const char *key, const char *value, const void *m
     buf_addc(u->out, '\n');
 }
 
-void unit_line(struct unit *u, const void *member, const char *fmt, ...)
+void unit_line(struct systemd_unit *u, const void *member, const char *fmt, ...)
 {
     va_list ap;
 
@@ -90,7 +90,7 @@ void unit_line(struct unit *u, const void *member, const char *fmt, ...)
     buf_addc(u->out, '\n');
 }
 
-void unit_section(struct unit *u, const char *name)
+void unit_section(struct systemd_unit *u, const char *name)
 {
     buf_addf(u->out, "\n[%s]\n", name);
 }
@@ -110,7 +110,7 @@ bool unit_user_ok(const char *s)
     return true;
 }
 
-static void user_one(struct unit *u, const char *key, const char *name, const void *member)
+static void user_one(struct systemd_unit *u, const char *key, const char *name, const void *member)
 {
     if (unit_user_ok(name)) {
         unit_line(u, member, "%s=%s", key, name);
@@ -121,7 +121,7 @@ static void user_one(struct unit *u, const char *key, const char *name, const vo
                   "systemd takes no user or group of the name '%s'", name);
 }
 
-void unit_user(struct unit *u, const struct spec_component *c)
+void unit_user(struct systemd_unit *u, const struct spec_component *c)
 {
     const struct spec_systemd *t = u->r->targets->systemd;
     char name[64];

@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/text/utf8.h"
-#include "render/render.h"
+#include "render/text/quote_int.h"
 
 static bool alnum(char c)
 {

@@ -8,7 +8,7 @@
  * that are more than DIFF_EDITS_MAX edits apart are shown as all lines out, all lines in: right,
  * only longer than it need be. */
 #include "base/mem.h"
-#include "render/render.h"
+#include "render/text/text_diff_int.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@ enum {
     DIFF_CONTEXT = 3       /* equal lines around a change */
 };
 
-struct line {
+struct diff_line {
     const char *p;
     size_t len; /* with its newline, where it has one */
     uint32_t hash;
 };
 struct lines {
-    struct line *v; /* owned */
+    struct diff_line *v; /* owned */
     size_t count;
 };
 struct edits { /* for each line: is it taken out of a, put into b? */
@@ -50,13 +50,13 @@ static struct lines split(struct render_text t)
         size_t len = nl ? (size_t)(nl - t.p) - at + 1 : t.len - at;
 
         VEC_GROW(l.v, l.count, cap);
-        l.v[l.count++] = (struct line){ t.p + at, len, hash_of(t.p + at, len) };
+        l.v[l.count++] = (struct diff_line){ t.p + at, len, hash_of(t.p + at, len) };
         at += len;
     }
     return l;
 }
 
-static bool same(const struct line *a, const struct line *b)
+static bool same(const struct diff_line *a, const struct diff_line *b)
 {
     return a->hash == b->hash && a->len == b->len && !memcmp(a->p, b->p, a->len);
 }
@@ -79,7 +79,8 @@ static bool comes_down(const struct round *r, int d, int k)
 }
 
 /* Rounds until the end is reached; returns how many edits it took, -1: more than the limit. */
-static int search(const struct line *a, int n, const struct line *b, int m, struct round *r)
+static int search(const struct diff_line *a, int n, const struct diff_line *b, int m,
+                  struct round *r)
 {
     for (int d = 0; d <= DIFF_EDITS_MAX && d <= n + m; d++) {
         r[d].x = xcalloc(2 * (size_t)d + 1, sizeof(*r[d].x));
@@ -119,7 +120,8 @@ static void mark_way(const struct round *r, int d, int n, int m, struct edits e)
     }
 }
 
-static void mark(const struct line *a, size_t n, const struct line *b, size_t m, struct edits e)
+static void mark(const struct diff_line *a, size_t n, const struct diff_line *b, size_t m,
+                 struct edits e)
 {
     struct round *r = xcalloc(DIFF_EDITS_MAX + 1, sizeof(*r));
     bool fits = n < INT32_MAX / 4 && m < INT32_MAX / 4;
@@ -138,7 +140,7 @@ static void mark(const struct line *a, size_t n, const struct line *b, size_t m,
 
 /* ---- hunks ---- */
 
-static void put_line(struct buf *out, char sign, const struct line *l)
+static void put_line(struct buf *out, char sign, const struct diff_line *l)
 {
     buf_addc(out, sign);
     buf_add(out, l->p, l->len);
@@ -154,12 +156,12 @@ static void put_range(struct buf *out, char sign, size_t from, size_t count)
         buf_addf(out, ",%zu", count);
 }
 
-struct span { /* lines [a0, a1) of a become [b0, b1) of b */
+struct diff_span { /* lines [a0, a1) of a become [b0, b1) of b */
     size_t a0, a1, b0, b1;
 };
 
-static void put_hunk(const struct lines *a, const struct lines *b, struct edits e, struct span s,
-                     struct buf *out)
+static void put_hunk(const struct lines *a, const struct lines *b, struct edits e,
+                     struct diff_span s, struct buf *out)
 {
     buf_adds(out, "@@");
     put_range(out, '-', s.a0, s.a1 - s.a0);
@@ -179,7 +181,7 @@ static void put_hunk(const struct lines *a, const struct lines *b, struct edits 
 
 /* The next hunk at or behind (i, j), which stand at equal lines; false: none. */
 static bool next_hunk(const struct lines *a, const struct lines *b, struct edits e, size_t i,
-                      size_t j, struct span *s)
+                      size_t j, struct diff_span *s)
 {
     size_t quiet = 0; /* equal lines since the last change */
     size_t before;
@@ -192,7 +194,7 @@ static bool next_hunk(const struct lines *a, const struct lines *b, struct edits
         return false;
     before = i < DIFF_CONTEXT ? i : DIFF_CONTEXT;
     before = before < j ? before : j;
-    *s = (struct span){ .a0 = i - before, .b0 = j - before };
+    *s = (struct diff_span){ .a0 = i - before, .b0 = j - before };
     while ((i < a->count || j < b->count) && quiet <= (size_t)2 * DIFF_CONTEXT) {
         if (i < a->count && e.out[i]) {
             i++;
@@ -214,7 +216,7 @@ static bool next_hunk(const struct lines *a, const struct lines *b, struct edits
 
 static void put_hunks(const struct lines *a, const struct lines *b, struct edits e, struct buf *out)
 {
-    struct span s = { 0 };
+    struct diff_span s = { 0 };
 
     while (next_hunk(a, b, e, s.a1, s.b1, &s)) {
         assert(s.a1 <= a->count && s.b1 <= b->count);
@@ -258,21 +260,21 @@ void render_diff_text(struct render_text a, struct render_text b, struct buf *ou
 
 /* ---- merging ---- */
 
-struct side { /* one of the two texts that were made from the base */
+struct diff_side { /* one of the two texts that were made from the base */
     struct lines lines;
     struct edits edits;
-    struct span at; /* its next change */
+    struct diff_span at; /* its next change */
     bool more;
 };
 
 /* The next change at or behind (i, j), which stand at equal lines. */
-static void side_next(const struct lines *base, struct side *s, size_t i, size_t j)
+static void side_next(const struct lines *base, struct diff_side *s, size_t i, size_t j)
 {
     while (i < base->count && j < s->lines.count && !s->edits.out[i] && !s->edits.in[j]) {
         i++;
         j++;
     }
-    s->at = (struct span){ .a0 = i, .b0 = j };
+    s->at = (struct diff_span){ .a0 = i, .b0 = j };
     while (i < base->count && s->edits.out[i])
         i++;
     while (j < s->lines.count && s->edits.in[j])
@@ -282,14 +284,14 @@ static void side_next(const struct lines *base, struct side *s, size_t i, size_t
     s->more = s->at.a1 > s->at.a0 || s->at.b1 > s->at.b0;
 }
 
-static void side_begin(const struct lines *base, struct side *s, struct render_text text)
+static void side_begin(const struct lines *base, struct diff_side *s, struct render_text text)
 {
     s->lines = split(text);
     s->edits = edits_of(base, &s->lines);
     side_next(base, s, 0, 0);
 }
 
-static void side_end(struct side *s)
+static void side_end(struct diff_side *s)
 {
     edits_release(&s->edits);
     free(s->lines.v);
@@ -302,7 +304,7 @@ static void lines_copy(const struct lines *l, size_t from, size_t to, struct buf
 }
 
 /* Do both put the same lines in the same place? */
-static bool sides_agree(const struct side *x, const struct side *y)
+static bool sides_agree(const struct diff_side *x, const struct diff_side *y)
 {
     size_t n = x->at.b1 - x->at.b0;
 
@@ -315,7 +317,7 @@ static bool sides_agree(const struct side *x, const struct side *y)
 }
 
 /* The change of one side, and what stood unchanged before it. */
-static void side_take(const struct lines *base, struct side *s, size_t *done, struct buf *out)
+static void side_take(const struct lines *base, struct diff_side *s, size_t *done, struct buf *out)
 {
     lines_copy(base, *done, s->at.a0, out);
     lines_copy(&s->lines, s->at.b0, s->at.b1, out);
@@ -327,7 +329,7 @@ bool render_merge_text(struct render_text base, struct render_text mine, struct 
                        struct buf *out)
 {
     struct lines b = split(base);
-    struct side x = { 0 }, y = { 0 };
+    struct diff_side x = { 0 }, y = { 0 };
     size_t done = 0;
     bool ok = true;
 

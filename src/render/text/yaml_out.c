@@ -8,7 +8,8 @@
 #include "base/str.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
-#include "render/render.h"
+#include "render/text/quote_int.h"
+#include "render/text/yaml_out_int.h"
 
 #include <assert.h>
 #include <inttypes.h>

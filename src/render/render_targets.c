@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* targets: what can be rendered, and what `all` means for a spec: the systems it names, and those
- * that every site has use for. */
+/* render_targets: what can be rendered, and what `all` means for a spec: the systems it names, and
+ * those that every site has use for. */
 #include "base/str.h"
-#include "render/render.h"
+#include "render/render_int.h"
 
 #define IN_SPEC(section)                                                                           \
     static bool in_##section(const struct spec *s)                                                 \

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* yaml_out_int: YAML in block style, two blanks a level, always quoted where a reader of YAML 1.1
+ * or 1.2 could take the text for something else. */
+#ifndef RENDER_TEXT_YAML_OUT_INT_H
+#define RENDER_TEXT_YAML_OUT_INT_H
+#include "base/buf.h"
+#include "spec/spec.h"
+
+enum { YAML_OUT_DEPTH_MAX = 32 };
+struct yaml_out {
+    struct buf *buf;
+    int depth;
+    bool seq[YAML_OUT_DEPTH_MAX];          /* is the container at this depth a sequence? */
+    bool empty[YAML_OUT_DEPTH_MAX];        /* has nothing been put into it yet? */
+    bool commented[YAML_OUT_DEPTH_MAX];    /* but a comment? */
+    const char *notes[YAML_OUT_DEPTH_MAX]; /* behind the key of a container */
+    bool same_line;                        /* "- " stands on this line, and its first key follows */
+    const char *note;                      /* behind the next value; borrowed until then */
+};
+void yaml_begin(struct yaml_out *y,
+                struct buf *buf); /* a document: a mapping; "---" before all but the first */
+void yaml_finish(struct yaml_out *y);
+/* `key` is NULL inside a sequence.  A container that stays empty becomes {} or []. */
+void yaml_map(struct yaml_out *y, const char *key);
+void yaml_seq(struct yaml_out *y, const char *key);
+void yaml_end(struct yaml_out *y); /* the innermost container */
+void yaml_str(struct yaml_out *y, const char *key, const char *value);
+void yaml_strf(struct yaml_out *y, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void yaml_int(struct yaml_out *y, const char *key, int64_t value);
+void yaml_bool(struct yaml_out *y, const char *key, bool value);
+/* Lines of text, kept as they are: a literal block ("|") where YAML allows it. */
+void yaml_text(struct yaml_out *y, const char *key, const char *text);
+void yaml_strs(struct yaml_out *y, const char *key, const struct spec_strs *items); /* a sequence */
+/* "# note" behind the next value (or the key of the next container). */
+void yaml_note(struct yaml_out *y, const char *note);
+/* A comment line of its own at this depth. */
+void yaml_comment(struct yaml_out *y, const char *text);
+
+#endif
