@@ -70,8 +70,8 @@ $(B)/obj/cmd/version.o: private CPPFLAGS += -DSTOKER_COMMIT='"$(COMMIT)"'
 $(B)/obj/catalog/catalog.o $(B)/obj/plan/model/model_name.o $(B)/obj/plan/campaign/campaign_facts.o $(B)/obj/plan/campaign/advice.o $(B)/obj/plan/time/consts.o $(B)/obj/spec/examples.o $(B)/obj/serve/models/settings.o: $(DATA)
 $(B)/obj/serve/admin/openapi.o: data/openapi.json
 $(B)/obj/serve/admin/page.o: web/serve.html
-$(B)/obj/agent/story.o: data/demo-machine.json
-$(B)/obj/agent/api_page.o: web/agent.html web/agent-fleet.js data/openapi-agent.json
+$(B)/obj/agent/demo/demo_script.o: data/demo-machine.json
+$(B)/obj/agent/api/api_page.o: web/agent.html web/agent-fleet.js data/openapi-agent.json
 
 -include $(LIB_OBJ:.o=.d) $(B)/obj/main.d
 

@@ -15,9 +15,14 @@
 #include "telemetry/collect/collect.h"
 #include "telemetry/prom/prom_export.h"
 
-enum { AGENT_PORT = 8090, AGENT_METRICS_PORT = 9400 };
+enum { AGENT_PORT = 8090, AGENT_METRICS_PORT = 9400, AGENT_FLEET_MAX = 1024 /* other agents */ };
+#define AGENT_DEMO_NOTE "a made-up story of eight H200"
 
-struct api_place; /* api.h */
+/* Where a machine stands, by its name. */
+struct agent_place {
+    const char *host, *group, *rack, *leaf; /* leaf: the switch it is on; NULL: not told */
+};
+
 /* Strings and lists are borrowed for the agent's life. */
 struct agent_opts {
     const char *listen;     /* NULL: 127.0.0.1 */
@@ -51,7 +56,7 @@ struct agent_opts {
     const char *serve_token;   /* that may read them; NULL: `token` may */
     const char *dcgm_url;      /* of DCGM's exporter, for what the driver does not tell; NULL */
     const char *const *fleet;  /* other agents' addresses, NULL-terminated */
-    const struct api_place *places; /* of machines, sorted by host (api.h) */
+    const struct agent_place *places; /* of machines, sorted by host */
     size_t place_count;
     struct gpu_child_opts gpu;
     const struct root *root;
@@ -87,7 +92,7 @@ bool agent_ended(const struct agent *a);       /* opts.seconds or the replay are
 bool agent_alive(const struct agent *a);       /* its sampling thread turns */
 enum gpu_child_state agent_driver(const struct agent *a);
 void agent_metrics(struct agent *a, struct buf *out); /* the text of /metrics */
-/* What "/api/v1/node" and the others (api.h) answer, without HTTP: for an agent with opts.ask. */
+/* What "/api/v1/node" and the others answer, without HTTP: for an agent with opts.ask. */
 enum rc agent_ask(struct agent *a, const char *path, struct buf *out, struct err *err) MUST_USE;
 void agent_values(struct agent *a, struct buf *out); /* JSON, stoker.telemetry/1 */
 void agent_status(struct agent *a, struct buf *out); /* JSON, stoker.agent/1 */

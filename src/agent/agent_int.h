@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* agent_int: what the files of the agent share.
  *
- *   agent.c    start and stop, the sampling thread's turn, events
- *   show.c     from what came in to what is shown: history first, then everybody
- *   lanes.c    threads that run host sources
- *   inventory.c  what this machine is, from `stoker detect`, once
- *   scrape.c   the thread that asks applications
- *   models.c   what our model server says, as the table's own metrics
- *   replay.c   a recording, or the demo, in the place of all sources
- *   story.c    what the demo shows
- *   demo.c     the demo below /demo/ of an agent that measures
- *   bundle.c   the last minutes as a tar
- *   front.c    HTTP: /metrics, /health, and the API's routes
- *   xids.c     XIDs that two sources tell, counted once
- *   faults.c   the kernel's log: what an earlier run told, what counts
- *   whose.c    who worked on a GPU
- *   status.c   the agent about itself, as values and as JSON
+ *   agent_loop.c         start and stop, the sampling thread's turn, events
+ *   publish.c            from what came in to what is shown: history first, then everybody
+ *   collector_threads.c  threads that run host sources
+ *   agent_inventory.c    what this machine is, from `stoker detect`, once
+ *   app_scrape.c         the thread that asks applications
+ *   serve_models.c       what our model server says, as the table's own metrics
+ *   replay.c             a recording, or the demo, in the place of all sources
+ *   demo_script.c        what the demo shows
+ *   demo.c               the demo below /demo/ of an agent that measures
+ *   bundle.c             the last minutes as a tar
+ *   agent_http.c         HTTP: /metrics, /health, and the API's routes
+ *   xid_merge.c          XIDs that two sources tell, counted once
+ *   kernel_faults.c      the kernel's log: what an earlier run told, what counts
+ *   gpu_users.c          who worked on a GPU
+ *   agent_status.c       the agent about itself, as values and as JSON
  *
  * Every writer has a table of its own (a feed), so that one that hangs holds up no other.  The
  * sampling thread alone writes the table that is shown, once a second, after the history has it.
@@ -27,7 +27,7 @@
 #ifndef AGENT_AGENT_INT_H
 #define AGENT_AGENT_INT_H
 #include "agent/agent.h"
-#include "agent/api.h"
+#include "agent/api/agent_api_int.h"
 #include "http/http.h"
 #include "telemetry/record/stream.h"
 
@@ -80,7 +80,7 @@ struct feed {
     uint64_t docs;   /* the newest change taken */
 };
 
-/* ---- lanes.c */
+/* ---- collector_threads.c */
 struct lane_source {
     const struct collector *c;
     size_t lane;
@@ -101,7 +101,7 @@ struct lane {
     struct kmsg *kmsg; /* of lane 0 */
 };
 
-/* ---- scrape.c */
+/* ---- app_scrape.c */
 struct scrape_target {
     char *url, *name;        /* owned; name is the source's */
     _Atomic int64_t done_ns; /* monotonic: the last good one */
@@ -112,7 +112,7 @@ struct scrape_target {
 };
 struct scraper;
 
-/* ---- front.c */
+/* ---- agent_http.c */
 struct page_text { /* of one second */
     struct buf text;
     uint64_t of; /* agent.seconds + 1; 0: never made */
@@ -208,14 +208,14 @@ struct agent {
     _Atomic uint64_t events[TELEMETRY_EVENT_KINDS];
 };
 
-/* ---- agent.c */
+/* ---- agent_loop.c */
 void agent_event(struct agent *a, enum telemetry_event_kind kind, int gpu, int code,
                  const char *fmt, ...) PRINTF_LIKE(5, 6); /* the sampling thread's alone */
 void agent_take_event(struct agent *a, const struct telemetry_event *e);
 int64_t agent_wall_ns(void);
 enum rc thread_start(pthread_t *out, void *(*fn)(void *), void *arg, struct err *err) MUST_USE;
 
-/* ---- show.c */
+/* ---- publish.c */
 size_t feed_add(struct agent *a, size_t series_max);
 void feed_stale(struct agent *a, size_t feed, const char *source, int64_t period_ns);
 /* Events and documents of all feeds, then their values as the second `time_ns`. */
@@ -226,7 +226,7 @@ void show_record_event(struct agent *a, const struct telemetry_event *e);
 enum rc show_ring_open(struct agent *a, struct err *err) MUST_USE;
 void show_ring_retry(struct agent *a);
 
-/* ---- xids.c */
+/* ---- xid_merge.c */
 struct xids *xids_new(void);
 void xids_free(struct xids *x); /* NULL is fine */
 /* An event of a feed, the kernel's log or the driver's; false: it was told already. */
@@ -235,7 +235,7 @@ void xids_put(struct agent *a, int64_t time_ns);      /* into a->next */
 int64_t xids_last_ns(const struct agent *a, int gpu); /* when the last one was; 0: none */
 bool xids_know_gpus(const struct agent *a);           /* the driver has said where they are */
 
-/* ---- faults.c */
+/* ---- kernel_faults.c */
 struct faults *faults_new(void);
 void faults_free(struct faults *f); /* NULL is fine */
 void faults_begin(struct agent *a); /* when the history is open */
@@ -270,7 +270,7 @@ void silences_alert_over(struct silences *x, const char *rule,
                          const struct telemetry_series *subject);
 void silences_list(struct silences *x, struct json_out *w);
 
-/* ---- firing.c; the sampling thread's */
+/* ---- alert_state_file.c; the sampling thread's */
 void firing_begin(struct agent *a); /* when history and alerts are open; restores what fired */
 /* Where a damaged file of it was moved; NULL: there was none. */
 const char *firing_moved(const struct agent *a);
@@ -278,7 +278,7 @@ void firing_changed(struct agent *a); /* an alert has fired or ended */
 void firing_turn(struct agent *a);    /* writes what has changed */
 void firing_end(struct agent *a);     /* when the sender has stopped */
 
-/* ---- whose.c */
+/* ---- gpu_users.c */
 struct whose *whose_new(void);
 void whose_free(struct whose *w);                        /* NULL is fine */
 void whose_take(struct whose *w, const char *processes); /* the document; NULL: there is none */
@@ -286,22 +286,22 @@ void whose_take(struct whose *w, const char *processes); /* the document; NULL: 
 bool whose_gpu_of(const struct whose *w, int gpu, int64_t time_ns, struct alert_whose *out);
 void whose_text(const struct alert_whose *w, char *out, size_t cap); /* "job 17, user x" */
 
-/* ---- status.c */
+/* ---- agent_status.c */
 void self_put(struct agent *a, const char *metric, const struct telemetry_label *labels,
               size_t count, double value);
 void self_values(struct agent *a, int64_t time_ns); /* into a->next */
 void status_members(void *arg, struct json_out *w); /* an object's; any thread */
 
-/* ---- lanes.c */
+/* ---- collector_threads.c */
 void lanes_plan(struct agent *a); /* which sources, on which lane */
 enum rc lanes_start(struct agent *a, struct err *err) MUST_USE;
 void lanes_watch(struct agent *a); /* tells what hangs */
 bool lanes_stop(struct agent *a);  /* false: one does not end */
 
-/* ---- inventory.c */
+/* ---- agent_inventory.c */
 void inventory_take(struct agent *a, struct telemetry *t); /* as a document; may take seconds */
 
-/* ---- scrape.c */
+/* ---- app_scrape.c */
 enum rc scrape_start(struct agent *a, struct err *err) MUST_USE;
 void scrape_stop(struct scraper *s);
 void scrape_reload(struct agent *a, const struct agent_opts *o);
@@ -314,7 +314,7 @@ void scrape_each(struct scraper *s, void (*fn)(void *arg, struct scrape_target *
 enum rc dcgm_take(struct agent *a, struct telemetry *t, const char *text, size_t len,
                   struct err *err) MUST_USE;
 
-/* ---- models.c */
+/* ---- serve_models.c */
 struct models_shown;
 struct models_shown *models_shown_new(void);
 void models_shown_take(struct models_shown *m, struct telemetry *t, const char *text,
@@ -343,7 +343,7 @@ void agent_rest(struct agent *a, bool rest);
 void bundle_freeze(struct agent *a);          /* begins one beside the history; the oldest go */
 void bundle_look(struct agent *a, bool wait); /* tells of one that is ready */
 
-/* ---- front.c */
+/* ---- agent_http.c */
 enum rc front_start(struct agent *a, struct err *err) MUST_USE;
 enum rc front_run(struct agent *a, struct err *err) MUST_USE;
 void front_stop(struct agent *a);

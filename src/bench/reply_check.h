@@ -7,7 +7,7 @@
 #ifndef BENCH_REPLY_CHECK_H
 #define BENCH_REPLY_CHECK_H
 #include "base/err.h"
-#include "os/reply.h"
+#include "os/net/reply.h"
 
 enum { CHECK_DEPTH_MAX = 64, CHECK_NUMBER_MAX = 64 /* bytes of a number */ };
 

@@ -2,10 +2,11 @@
 /* call_bytes: what all calls together may hold in memory.
  *
  * A short request can ask for much: a body that grows when it is unpacked or becomes a tree, a
- * vector for each token, a list of millions of tokens.  Such a piece is counted, before it is made
- * where that can be, with the text of the reply that will be made of it, until the reply has been
- * sent: the call counts it first, the HTTP server from then on.  Bodies as they came have a limit
- * of their own (HTTP_BODIES_BYTES_MAX), lines of streams and batches their windows (lines_int.h). */
+ * vector for each token, a list of millions of tokens.  Such a piece is counted, before it is
+ * made where that can be, with the text of the reply that will be made of it, until the reply
+ * has been sent: the call counts it first, the HTTP server from then on.  Bodies as they came
+ * have a limit of their own (HTTP_BODIES_BYTES_MAX), lines of streams and batches their windows
+ * (lines_int.h). */
 #include "serve/serve_int.h"
 
 bool call_take_bytes(struct call *c, size_t bytes)

@@ -6,7 +6,7 @@
  * what it costs (prices, budgets) and which systems it is written out for (targets).
  * Every other part of the program reads these structs and nothing else.
  *
- *   stoker.yaml --yaml.c--> tree with lines --bind.c + schema.c--> struct spec --check.c-->
+ *   stoker.yaml --yaml.c--> tree with lines --bind.c + spec_schema.c--> struct spec --check.c-->
  *
  * Invariants, true of every struct spec that spec_load(), spec_parse() and
  * spec_default() hand out:
@@ -20,7 +20,7 @@
  *   5. all memory is in one arena and goes with spec_free()
  *
  * spec_where() says on which line a value stands, for messages about it later on.
- * Adding a key: a member here and a row in schema.c (see its head). */
+ * Adding a key: a member here and a row in spec_schema.c (see its head). */
 #ifndef SPEC_SPEC_H
 #define SPEC_SPEC_H
 #include "base/buf.h"
@@ -91,7 +91,7 @@ struct spec_pairs {
     size_t count;
 };
 
-/* --- choices: one list gives the enum here and the words in schema.c --- */
+/* --- choices: one list gives the enum here and the words in spec_schema.c --- */
 #define SPEC_ENUM_(id, text) SPEC_##id,
 
 #define SPEC_VERSIONS(X) X(VERSION_1, "stoker.spec/1")

@@ -113,7 +113,7 @@ struct yaml {
     size_t weight; /* values in it, each alias counted in full */
     int height;    /* levels below it */
     bool open;     /* still being read: an alias to it would never end */
-    bool dropped;  /* left out: something in it is faulty (rest.c) */
+    bool dropped;  /* left out: something in it is faulty (prune_faulty.c) */
 };
 
 struct spec_diags_mem {
@@ -238,12 +238,12 @@ struct spec_pos spec_place(const struct spec *s, const void *member);
 /* --- defaults that depend on other values: src/spec/derive.c --- */
 void spec_derive(struct spec *s);
 
-/* --- what no single key can say: src/spec/check.c --- */
+/* --- what no single key can say: src/spec/check/check.c --- */
 /* False: a name does not exist, which is told. */
 bool spec_check_names(struct load *l, const struct spec *s);
 void spec_check(struct load *l, const struct spec *s);
 
-/* --- what else is wrong in a file with faults: src/spec/rest.c --- */
+/* --- what else is wrong in a file with faults: src/spec/check/prune_faulty.c --- */
 /* Values and names of the tree are judged and l->diags has their faults; adds those of the rest. */
 void spec_check_rest(struct load *l, struct yaml *root);
 /* The same for a later stage: l->judge. */

@@ -2,7 +2,7 @@
 /* Query strings of the agent's API: whatever is asked, what is taken lies within the limits. */
 #include "fuzz.h"
 
-#include "agent/api_int.h"
+#include "agent/api/api_parts_int.h"
 
 #include <stdlib.h>
 #include <string.h>

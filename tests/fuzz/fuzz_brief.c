@@ -3,7 +3,7 @@
  * again. */
 #include "fuzz.h"
 
-#include "agent/api_int.h"
+#include "agent/api/api_parts_int.h"
 #include "base/arena.h"
 
 #include <stdlib.h>

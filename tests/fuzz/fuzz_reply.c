@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "bench/reply_check.h"
-#include "os/reply.h"
+#include "os/net/reply.h"
 
 #include <stdlib.h>
 #include <string.h>

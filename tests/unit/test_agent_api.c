@@ -3,7 +3,7 @@
  * and its live stream. */
 #include "http_box.h"
 
-#include "agent/api.h"
+#include "agent/api/agent_api_int.h"
 #include "api_fakes.h"
 #include "base/text/json.h"
 
@@ -555,8 +555,8 @@ TEST(fleet)
     struct http_opts h = { .routes = routes, .route_count = 1 };
     char good[64], bad[64];
     const char *addresses[] = { good, bad, "http://127.0.0.1:1", "ftp://other", NULL };
-    static const struct api_place places[] = { { "n0", "other", NULL, NULL },
-                                               { "n1", "train", "r7", "leaf1" } };
+    static const struct agent_place places[] = { { "n0", "other", NULL, NULL },
+                                                 { "n1", "train", "r7", "leaf1" } };
     struct api_opts o = { 0 }, with = { .fleet = addresses, .places = places, .place_count = 2 };
     char want[512];
     struct http_server *garbage;

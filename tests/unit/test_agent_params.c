@@ -2,7 +2,7 @@
 /* test_agent_params: query strings of the agent's API: what they mean and what is refused. */
 #include "test.h"
 
-#include "agent/api_int.h"
+#include "agent/api/api_parts_int.h"
 #include "base/str.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "render/follow_int.h"
 #include "render/render.h"
-#include "spec/schema_int.h"
+#include "spec/schema/schema_int.h"
 #include "test.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* Replies cut at every byte give the same answer as whole ones; addresses. */
 #include "test.h"
 
+#include "os/net/reply.h"
 #include "os/net/url.h"
-#include "os/reply.h"
 
 #include <string.h>
 

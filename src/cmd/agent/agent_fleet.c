@@ -14,8 +14,8 @@ enum { AGENT_PLACES_MAX = 65536 }; /* machines of a spec whose place is known */
 
 static enum rc add_peer(struct agent_plan *p, const char *address, struct err *err)
 {
-    if (p->fleet_count == API_FLEET_MAX)
-        return err_set(err, RC_LIMIT, "there are more than %d peers", API_FLEET_MAX);
+    if (p->fleet_count == AGENT_FLEET_MAX)
+        return err_set(err, RC_LIMIT, "there are more than %d peers", AGENT_FLEET_MAX);
     p->fleet[p->fleet_count++] = address;
     return RC_OK;
 }
@@ -47,17 +47,17 @@ enum rc agent_plan_peers(struct agent_plan *p, const char *const *items, size_t 
 
 static int compare_hosts(const void *a, const void *b)
 {
-    return strcmp(((const struct api_place *)a)->host, ((const struct api_place *)b)->host);
+    return strcmp(((const struct agent_place *)a)->host, ((const struct agent_place *)b)->host);
 }
 
-static void take_switch(struct api_place *places, size_t count, const struct spec_switch *s)
+static void take_switch(struct agent_place *places, size_t count, const struct spec_switch *s)
 {
     struct spec_walk w;
 
     if (!s->hosts)
         return;
     for (spec_walk_list(&w, s->hosts); spec_walk_next(&w);) {
-        struct api_place key = { .host = w.name }, *found;
+        struct agent_place key = { .host = w.name }, *found;
 
         found = bsearch(&key, places, count, sizeof(*places), compare_hosts);
         if (found && !found->leaf)
@@ -68,19 +68,19 @@ static void take_switch(struct api_place *places, size_t count, const struct spe
 void agent_plan_places(struct agent_plan *p)
 {
     const struct spec *s = p->spec;
-    struct api_place *places;
+    struct agent_place *places;
     struct spec_walk w;
     size_t most = 0, n = 0;
 
     for (size_t i = 0; i < s->node_count; i++)
         for (spec_walk(&w, &s->nodes[i]); most < AGENT_PLACES_MAX && spec_walk_next(&w);)
             most++;
-    places = arena_array(&p->arena, struct api_place, most + 1);
+    places = arena_array(&p->arena, struct agent_place, most + 1);
     for (size_t i = 0; i < s->node_count; i++)
         for (spec_walk(&w, &s->nodes[i]); n < most && spec_walk_next(&w);)
-            places[n++] = (struct api_place){ .host = arena_strdup(&p->arena, w.name),
-                                              .group = s->nodes[i].name,
-                                              .rack = s->nodes[i].rack };
+            places[n++] = (struct agent_place){ .host = arena_strdup(&p->arena, w.name),
+                                                .group = s->nodes[i].name,
+                                                .rack = s->nodes[i].rack };
     qsort(places, n, sizeof(*places), compare_hosts);
     for (size_t i = 0; i < s->fabric_count; i++)
         for (size_t k = 0; k < s->fabrics[i].switch_count; k++)

@@ -2,8 +2,6 @@
 /* stoker agent: the node's daemon, and the words that are said to it while it runs. */
 #include "cmd/agent/cmd_agent_int.h"
 
-#include "agent/story.h"
-
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -82,7 +80,7 @@ static void tell_start(struct agent *a, const struct agent_plan *p)
         (void)fprintf(stderr, "stoker agent: listens on every address of this machine%s\n",
                       p->o.token ? "" : ", without a token");
     if (p->o.demo)
-        (void)fprintf(stderr, "stoker agent: this is a demo: %s\n", STORY_NOTE);
+        (void)fprintf(stderr, "stoker agent: this is a demo: %s\n", AGENT_DEMO_NOTE);
     else if (p->o.replay)
         (void)fprintf(stderr, "stoker agent: replays '%s'\n", p->o.replay);
     buf_release(&at);
@@ -336,7 +334,7 @@ static void status_text(const struct json *d, struct buf *out)
 
     text_line(out, "host", json_str(json_get(d, "host")));
     if (maybe_is(json_bool(json_get(d, "demo")), 1))
-        text_line(out, "demo", STORY_NOTE);
+        text_line(out, "demo", AGENT_DEMO_NOTE);
     text_line(out, "sampling", maybe_is(json_bool(json_get(d, "alive")), 1) ? "yes" : "no");
     buf_addf(out, "%-10s %.0f s\n", "up", json_num(json_get(d, "uptime_s"), 0));
     buf_addf(out, "%-10s %lld\n", "series",

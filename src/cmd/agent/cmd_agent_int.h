@@ -8,7 +8,6 @@
 #ifndef CMD_AGENT_CMD_AGENT_INT_H
 #define CMD_AGENT_CMD_AGENT_INT_H
 #include "agent/agent.h"
-#include "agent/api.h"
 #include "base/arena.h"
 #include "cmd/cmd.h"
 #include "os/file.h"
@@ -48,7 +47,7 @@ struct agent_plan {
     char listen[HTTP_ADDRESS_MAX]; /* of those */
     char history[FILE_PATH_MAX];
     uint64_t run_ms; /* of a replay or demo: by the clock, whatever is shown; 0: no end */
-    const char *scrape[ARGS_REPEAT_MAX * 2 + 1], *fleet[API_FLEET_MAX + 1];
+    const char *scrape[ARGS_REPEAT_MAX * 2 + 1], *fleet[AGENT_FLEET_MAX + 1];
     size_t fleet_count;
 };
 /* `sockets` go before addresses and ports; NULL: none. */

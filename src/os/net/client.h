@@ -12,8 +12,8 @@
  * opened at a time, so that a listen queue is not flooded; the others wait their turn. */
 #ifndef OS_NET_CLIENT_H
 #define OS_NET_CLIENT_H
+#include "os/net/reply.h"
 #include "os/net/url.h"
-#include "os/reply.h"
 
 enum {
     CLIENT_SLOTS_MAX = 60000,    /* connections of one client */

@@ -2,15 +2,15 @@
 /* lines: many requests of one source, a few of them under way at a time, answered in order.
  *
  * The lines of a batch and those of a stream are calls like any client's (serve_int.h), so that a
- * reply is the same by either way.  A window holds those that were begun; its owner, one thread, puts
- * lines in at one end and takes replies at the other:
+ * reply is the same by either way.  A window holds those that were begun; its owner, one thread,
+ * puts lines in at one end and takes replies at the other:
  *
  *     line_window_put() ─► front ─► scheduler ─► … ─► line_window_oldest(), line_window_pop()
  *
  * Memory is bounded by what the window may hold: lines by their bytes, replies by the largest one
- * seen of late, so that a source of large replies has few of them under way.  It opens slowly.
- * What a line will hold is counted as soon as it is known, in the server's sum too
- * (request_bytes.c): one behind the oldest is put off where that is too much.  A line that is refused because the
+ * seen of late, so that a source of large replies has few of them under way.  It opens slowly. What
+ * a line will hold is counted as soon as it is known, in the server's sum too (request_bytes.c):
+ * one behind the oldest is put off where that is too much.  A line that is refused because the
  * server is busy or its model is loading is put again. */
 #ifndef SERVE_BULK_LINES_INT_H
 #define SERVE_BULK_LINES_INT_H

@@ -3,9 +3,9 @@
  *
  * A line is the body of the route without "/stream", with a "custom_id" if its client wants one
  * back, or a text by itself; the query says what holds for such ("?model=", "?dimensions=").  A
- * reply is that route's reply or error with the number of its line before it.
- * Memory is that of the window (lines_int.h) whatever the stream's length: who does not read what comes
- * out is not read from either.  A reply is chunked, so that one which was cut off is seen to be. */
+ * reply is that route's reply or error with the number of its line before it. Memory is that of the
+ * window (lines_int.h) whatever the stream's length: who does not read what comes out is not read
+ * from either.  A reply is chunked, so that one which was cut off is seen to be. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
