@@ -36,9 +36,9 @@ override CPPFLAGS += -D_GNU_SOURCE -DSTOKER_VERSION='"$(VERSION)"' -Isrc
 override CFLAGS += -std=gnu17 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
                    -fPIE -include src/base/banned.h $(SANFLAGS)
 override LDFLAGS += -pie -Wl,-z,relro,-z,now $(SANFLAGS)
-# libfyaml and ncurses are linked from their archives: the binary then needs libc alone and runs
+# libfyaml, ncurses and zlib are linked from their archives: the binary then needs libc alone and runs
 # on a node that has no package of ours (docs/DEPENDENCIES.md).
-LIBS := -Wl,-Bstatic -lfyaml -lncursesw -ltinfo -Wl,-Bdynamic -lpthread -ldl -lm
+LIBS := -Wl,-Bstatic -lfyaml -lncursesw -ltinfo -lz -Wl,-Bdynamic -lpthread -ldl -lm
 
 # ---- sources: every .c below src/ but main.c is in the library; mk/cuda.mk has the plug-in's
 LIB_SRC := $(sort $(filter-out src/engine/cuda/%,$(wildcard src/*/*.c src/*/*/*.c)))

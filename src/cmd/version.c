@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <libfyaml.h>
+#include <zlib.h>
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__
@@ -55,8 +56,8 @@ void cmd_version(struct buf *out)
     buf_addf(out, "%-11s%s\n", "commit", STOKER_COMMIT);
     buf_addf(out, "%-11s%s, glibc %d.%d (here %s), %s\n", "compiler", COMPILER, __GLIBC__,
              __GLIBC_MINOR__, gnu_get_libc_version(), MACHINE);
-    buf_addf(out, "%-11slibfyaml %s, ncurses %d.%d.%d\n", "linked", fy_library_version(),
-             NCURSES_VERSION_MAJOR, NCURSES_VERSION_MINOR, NCURSES_VERSION_PATCH);
+    buf_addf(out, "%-11slibfyaml %s, ncurses %d.%d.%d, zlib %s\n", "linked", fy_library_version(),
+             NCURSES_VERSION_MAJOR, NCURSES_VERSION_MINOR, NCURSES_VERSION_PATCH, zlibVersion());
     for (size_t i = 0; i < ARRAY_SIZE(opened); i++)
         add_opened(out, i);
     if (!plugin_find(NULL, path, why)) {

@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum {
     END_BYTES = 22,
@@ -31,7 +32,6 @@ struct zip {
     uint64_t size;
     struct zip_entry *entries;
     size_t count;
-    uint32_t crc_table[256];
 };
 
 static uint64_t le(const uint8_t *p, int bytes)
@@ -220,17 +220,6 @@ static enum rc directory_read(struct zip *z, struct err *err)
     return RC_OK;
 }
 
-static void crc_table(uint32_t table[256])
-{
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t c = i;
-
-        for (int k = 0; k < 8; k++)
-            c = c & 1 ? 0xedb88320u ^ c >> 1 : c >> 1;
-        table[i] = c;
-    }
-}
-
 enum rc zip_open(const char *path, struct zip **out, struct err *err)
 {
     struct zip *z = xcalloc(1, sizeof(*z));
@@ -238,7 +227,6 @@ enum rc zip_open(const char *path, struct zip **out, struct err *err)
 
     z->path = xstrdup(path);
     z->fd = -1;
-    crc_table(z->crc_table);
     rc = file_open(path, &z->fd, &z->size, err);
     if (!rc)
         rc = directory_read(z, err);
@@ -329,7 +317,7 @@ struct reading {
     const struct zip *z;
     const struct zip_sink *to;
     uint64_t at, left; /* of the packed bytes */
-    uint32_t crc;
+    uLong crc;
 };
 
 static enum rc packed_read(void *arg, uint8_t *out, size_t cap, size_t *got, struct err *err)
@@ -348,8 +336,7 @@ static enum rc plain_write(void *arg, const uint8_t *p, size_t len, struct err *
 {
     struct reading *r = arg;
 
-    for (size_t i = 0; i < len; i++)
-        r->crc = r->z->crc_table[(r->crc ^ p[i]) & 0xff] ^ r->crc >> 8;
+    r->crc = crc32_z(r->crc, p, len);
     return r->to->write(r->to->arg, p, len, err);
 }
 
@@ -371,17 +358,17 @@ static enum rc stored_copy(struct reading *r, struct err *err)
 enum rc zip_read(const struct zip *z, const struct zip_entry *e, const struct zip_sink *to,
                  struct err *err)
 {
-    struct reading r = { .z = z, .to = to, .left = e->packed, .crc = ~0u };
+    struct reading r = { .z = z, .to = to, .left = e->packed };
     struct inflate_io io = { .read = packed_read, .write = plain_write, .arg = &r, .max = e->size };
     uint64_t total = e->size;
     enum rc rc = zip_place(z, e, &r.at, err);
 
     if (rc)
         return rc;
-    rc = e->deflated ? inflate(&io, &total, err) : stored_copy(&r, err);
+    rc = e->deflated ? inflate_stream(&io, &total, err) : stored_copy(&r, err);
     if (rc)
         return err_ctx(err, "'%s': entry '%.200s'", z->path, e->name);
-    if (total != e->size || ~r.crc != e->crc)
+    if (total != e->size || r.crc != e->crc)
         return err_set(err, RC_PARSE, "'%s': entry '%.200s' is damaged: its %s is wrong", z->path,
                        e->name, total != e->size ? "size" : "CRC");
     return RC_OK;

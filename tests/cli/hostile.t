@@ -99,7 +99,7 @@ test_expect 'messages hold nothing a terminal acts on' '
 '
 test_expect '--version: a line for scripts, then what a bug report needs' '
     stoker --version >out && head -1 out | grep -qx "stoker [0-9.]*" && grep -Eq "^commit  +([0-9a-f]{12}( and changes)?|unknown)$" out &&
-    grep -Eq "^compiler  +(gcc|clang) [0-9]" out && grep -q "^linked  .*libfyaml [0-9].*ncurses [0-9]" out &&
+    grep -Eq "^compiler  +(gcc|clang) [0-9]" out && grep -q "^linked  .*libfyaml [0-9].*ncurses [0-9].*zlib [0-9]" out &&
     grep -Eq "libcurl.so.4: (libcurl/[0-9]|not found)" out && grep -q "^CUDA " out
 '
 test_expect '--version behind every command' '
@@ -139,6 +139,6 @@ fi
 test_expect 'set-up without the means says what is missing and how to go on' '
     mkdir bin && printf "#!/bin/sh\nexit 100\n" >bin/apt-get && cp bin/apt-get bin/dpkg-query &&
     cp bin/apt-get bin/sudo && chmod +x bin/* && PATH=$PWD/bin:$PATH "$TOP/tools/setup" build >out 2>err
-    test $? = 1 && grep -q "could not install libfyaml-dev libncurses-dev: apt-get" err && grep -q "by hand" err
+    test $? = 1 && grep -q "could not install libfyaml-dev libncurses-dev zlib1g-dev: apt-get" err && grep -q "by hand" err
 '
 test_done

@@ -50,7 +50,7 @@ static void as_stream(const uint8_t *data, size_t size)
     struct inflate_io io = { .read = give, .write = count, .arg = &in, .max = OUT_MAX };
     uint64_t total;
 
-    if (!inflate(&io, &total, NULL) && (total != in.out || total > OUT_MAX))
+    if (!inflate_stream(&io, &total, NULL) && (total != in.out || total > OUT_MAX))
         abort();
 }
 

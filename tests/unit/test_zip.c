@@ -96,7 +96,7 @@ static enum rc inflate_all(const void *data, size_t len, uint64_t max, struct st
     uint64_t total;
 
     *s = (struct stream){ .data = data, .left = len };
-    return inflate(&io, &total, NULL);
+    return inflate_stream(&io, &total, NULL);
 }
 
 TEST(inflate_kinds)

@@ -2,10 +2,8 @@
 /* gzip: packs and unpacks bytes as gzip (RFC 1952), for replies to clients that take it and for
  * bodies of those that send it.
  *
- * One pass: matches are found through a table of the last place of each four bytes (a chain of
- * GZIP_CHAIN places back), and written with DEFLATE's fixed codes (RFC 1951).  That packs text of
- * metrics about tenfold at some hundred MB a second; what a larger search would gain is not worth
- * its time in a reply. */
+ * Packed is at zlib's lowest level: text of metrics becomes a tenth at some hundred MB a second,
+ * and what a larger search would gain is not worth its time in a reply. */
 #ifndef BASE_CODEC_GZIP_H
 #define BASE_CODEC_GZIP_H
 #include "base/buf.h"
@@ -24,7 +22,5 @@ bool gzip_pays(const void *p, size_t len);
  * is broken, cut off, or followed by something else is RC_FAIL. */
 enum rc gzip_unpack(const void *p, size_t len, uint64_t max, struct buf *out,
                     struct err *err) MUST_USE;
-/* IEEE's checksum, as gzip has it; 0 begins. */
-uint32_t gzip_crc32(uint32_t crc, const void *p, size_t len);
 
 #endif
