@@ -465,6 +465,7 @@ static void *sample_main(void *arg)
             atomic_store(&a->turned_ns, clock_mono_ns());
         due = live_due_ns(a);
     }
+    gpu_child_end(a->gpu);
     return NULL;
 }
 

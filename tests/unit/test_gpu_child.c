@@ -16,9 +16,12 @@
 #include <assert.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -491,6 +494,47 @@ TEST(a_driver_that_hangs_whole_is_not_tried_for_ever)
     end(&b);
 }
 
+/* An agent whose child hangs, until it is killed. */
+static void NORETURN agent_with_a_hang(int told)
+{
+    struct box b = begin_with(lib, HANG_SOON_MS);
+
+    while (!gpu_child_hangs(b.c))
+        turn(&b);
+    (void)!write(told, "h", 1);
+    for (;;)
+        pause();
+}
+
+/* Children of an agent that ended are ours (a subreaper's); this one does not wait for its call. */
+TEST(a_killed_agent_leaves_no_child_that_hangs)
+{
+    int64_t until = clock_mono_ms() + DEADLINE_MS;
+    int told[2], status = 0;
+    pid_t agent, child = 0;
+    char hangs;
+
+    machine("h200", "h200-idle", "hang:nvmlDeviceGetPowerUsage:0");
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    assert_int_equal(pipe(told), 0);
+    agent = fork();
+    assert_true(agent >= 0);
+    if (agent == 0)
+        agent_with_a_hang(told[1]);
+    close(told[1]);
+    assert_int_equal(read(told[0], &hangs, 1), 1);
+    close(told[0]);
+    assert_int_equal(kill(agent, SIGKILL), 0);
+    assert_int_equal(waitpid(agent, &status, 0), agent);
+    while ((child <= 0 || !WIFSIGNALED(status)) && clock_mono_ms() < until) {
+        poll(NULL, 0, 5);
+        child = waitpid(-1, &status, WNOHANG); /* earlier tests' that ended late come along */
+    }
+    fault("");
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+    CHECK(child > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 /* ---- what else can happen ---- */
 TEST(a_lost_gpu_is_unknown_and_the_others_go_on)
 {
@@ -668,6 +712,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_hang_says_where),
         cmocka_unit_test(the_other_gpus_go_on),
         cmocka_unit_test(a_driver_that_hangs_whole_is_not_tried_for_ever),
+        cmocka_unit_test(a_killed_agent_leaves_no_child_that_hangs),
         cmocka_unit_test(a_lost_gpu_is_unknown_and_the_others_go_on),
         cmocka_unit_test(a_driver_that_goes_away_underneath),
         cmocka_unit_test(a_library_of_another_version),

@@ -150,6 +150,9 @@ bool gpu_child_hangs(const struct gpu_child *c);
 void gpu_child_why(const struct gpu_child *c, struct buf *out);
 void gpu_child_release(struct gpu_child *c); /* lets go of the driver: for resets and upgrades */
 void gpu_child_attach(struct gpu_child *c);
+/* Asks the child to end and waits for it, a little; one that hangs is left.  By the thread of
+ * gpu_child_turn(), before it ends: no child outlives the thread that started it. */
+void gpu_child_end(struct gpu_child *c); /* NULL is fine */
 void gpu_child_free(struct gpu_child *c);
 /* What the child runs (stoker agent --gpu-child FD). */
 int gpu_child_main(const struct gpu_child_opts *o, int fd);

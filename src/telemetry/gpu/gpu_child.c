@@ -9,6 +9,8 @@
  *                                                    more than GPU_ABANDONED_MAX are left so
  *   its call returns                                 it ends by itself; the GPU is asked again
  *   it crashes                                       the next one comes later each time
+ *   the agent is killed                              the kernel kills it, at the latest when its
+ *                                                    call returns
  *   there is no driver                               tried again each minute, without a word
  *   the driver went away, is of another version      told, tried again
  *
@@ -26,6 +28,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -179,7 +182,7 @@ static void tell_state(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
 /* ---- starting ---- */
 
 /* In the new process: only what is safe after a fork of a program with threads. */
-static void NORETURN become_child(int fd, char *const argv[])
+static void NORETURN become_child(int fd, char *const argv[], pid_t agent)
 {
     int null = open("/dev/null", O_RDWR);
     int keep = fcntl(fd, F_DUPFD, STDERR_FILENO + 2); /* we may have been started without them */
@@ -193,7 +196,10 @@ static void NORETURN become_child(int fd, char *const argv[])
     (void)close_range(STDERR_FILENO + 2, ~0U, 0);
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setpgid(0, 0); /* a ^C is for the agent, which then asks us to end */
+    (void)setpgid(0, 0);                    /* a ^C is for the agent, which then asks us to end */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* in a call that hangs nothing else ends us */
+    if (getppid() != agent)
+        _exit(126);
     execv("/proc/self/exe", argv);
     _exit(127);
 }
@@ -212,6 +218,7 @@ static bool start_process(struct gpu_child *c, int page_fd)
 {
     char number[4] = "3", name[] = "stoker", command[] = "agent", option[] = "--gpu-child";
     char *argv[] = { name, command, option, number, NULL };
+    pid_t agent = getpid();
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
@@ -223,7 +230,7 @@ static bool start_process(struct gpu_child *c, int page_fd)
         return false;
     }
     if (c->pid == 0)
-        become_child(pair[1], argv);
+        become_child(pair[1], argv, agent);
     close(pair[1]);
     c->fd = pair[0];
     return true;
@@ -555,27 +562,24 @@ void gpu_child_attach(struct gpu_child *c)
     c->no_driver = false;
 }
 
-/* A child that does not end in time is left to itself: it ends when its call returns and its
- * socket is closed. */
-static void await_end(struct gpu_child *c)
+void gpu_child_end(struct gpu_child *c)
 {
     int64_t until = clock_mono_ms() + GPU_FREE_MS_MAX;
     struct timespec nap = { .tv_nsec = 2000000 };
 
-    while (waitpid(c->pid, NULL, WNOHANG) == 0 && clock_mono_ms() < until)
+    if (!c || !c->pid)
+        return;
+    atomic_store(&c->page->end, 1);
+    while (!c->hung && waitpid(c->pid, NULL, WNOHANG) == 0 && clock_mono_ms() < until)
         nanosleep(&nap, NULL);
+    let_go(c);
 }
 
 void gpu_child_free(struct gpu_child *c)
 {
     if (!c)
         return;
-    if (c->pid) {
-        atomic_store(&c->page->end, 1);
-        if (!c->hung)
-            await_end(c);
-        let_go(c);
-    }
+    gpu_child_end(c);
     for (size_t i = 0; i < c->abandoned_count; i++)
         gpu_page_unmap(c->abandoned[i].page);
     gpu_page_unmap(c->page);
