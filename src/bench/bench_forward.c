@@ -401,8 +401,7 @@ void forward_text(const struct forward_report *r, const struct term *term, struc
 /* ---- JSON ---- */
 static void kv_num(struct json_out *w, const char *key, double v)
 {
-    json_key(w, key);
-    json_add_num(w, v);
+    json_kv_num(w, key, v);
 }
 
 static void json_case(struct json_out *w, const struct forward_figures *f)
@@ -435,8 +434,7 @@ static void json_choices(struct json_out *w, const struct eng *e)
     const struct eng_ops *ops = e ? eng_ops_of(e) : NULL;
     char line[FORWARD_CHOICE_MAX];
 
-    json_key(w, "choices");
-    json_arr(w);
+    json_kv_arr(w, "choices");
     for (size_t i = 0; ops && ops->choice && ops->choice(e, i, line, sizeof(line)); i++)
         json_add_str(w, line);
     json_arr_end(w);
@@ -446,9 +444,7 @@ void forward_json(const struct forward_report *r, struct buf *out)
 {
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.bench-engine/1");
+    json_doc(&w, out, "stoker.bench-engine/1");
     json_kv_str(&w, "model", r->model->name);
     json_kv_int(&w, "layers", (int64_t)r->model->layers);
     json_kv_int(&w, "hidden", (int64_t)r->model->hidden);
@@ -459,11 +455,9 @@ void forward_json(const struct forward_report *r, struct buf *out)
     kv_num(&w, "swap_out_ms", r->swap.done ? r->swap.out_ms : NAN);
     kv_num(&w, "swap_in_ms", r->swap.done ? r->swap.in_ms : NAN);
     json_choices(&w, r->e);
-    json_key(&w, "cases");
-    json_arr(&w);
+    json_kv_arr(&w, "cases");
     for (size_t i = 0; i < r->count; i++)
         json_case(&w, &r->cases[i]);
     json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }

@@ -262,8 +262,7 @@ void report_text(const struct report *r, const struct term *term, struct buf *ou
 /* ---- JSON ---- */
 static void kv_num(struct json_out *w, const char *key, double v)
 {
-    json_key(w, key);
-    json_add_num(w, isfinite(v) ? round(v * 1e4) / 1e4 : v);
+    json_kv_num(w, key, isfinite(v) ? round(v * 1e4) / 1e4 : v);
 }
 
 static void json_hist(struct json_out *w, const char *key, const struct hist *h)
@@ -285,15 +284,13 @@ static void json_hist(struct json_out *w, const char *key, const struct hist *h)
 
 static void json_errors(struct json_out *w, const struct load_stats *s)
 {
-    json_key(w, "errors");
-    json_obj(w);
+    json_kv_obj(w, "errors");
     json_kv_int(w, "total", (int64_t)load_errors(s));
     for (int k = 0; k < LOAD_KINDS; k++)
         json_kv_int(w, load_kind_name((enum load_kind)k), (int64_t)s->errors[k]);
     json_kv_str(w, "first", load_errors(s) && s->sample[0] ? s->sample : NULL);
     json_obj_end(w);
-    json_key(w, "statuses");
-    json_obj(w);
+    json_kv_obj(w, "statuses");
     for (size_t i = 0; i < s->status_count; i++) {
         char name[16];
 
@@ -332,8 +329,7 @@ static void json_side(const struct report *r, const struct report_side *side, st
         json_add_uint(w, s->width);
     else
         json_add_null(w);
-    json_key(w, "slices_requests_per_s");
-    json_arr(w);
+    json_kv_arr(w, "slices_requests_per_s");
     for (size_t i = 0; i < r->slices; i++)
         json_add_num(w, round(side->slice_rps[i] * 1e4) / 1e4);
     json_arr_end(w);
@@ -344,26 +340,21 @@ void report_json(const struct report *r, struct buf *out)
 {
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.bench-serve/1");
+    json_doc(&w, out, "stoker.bench-serve/1");
     json_kv_str(&w, "loop", r->opts->rate > 0 ? "open" : "closed");
     json_kv_int(&w, "clients", (int64_t)r->opts->clients);
-    json_key(&w, "rate");
-    json_add_num(&w, r->opts->rate > 0 ? r->opts->rate : NAN);
+    json_kv_num(&w, "rate", r->opts->rate > 0 ? r->opts->rate : NAN);
     json_kv_str(&w, "route", r->opts->route == API_EMBED ? "embed" : "rerank");
     json_kv_int(&w, "items", (int64_t)r->items);
     json_kv_bool(&w, "stopped", ended_early(r));
-    json_key(&w, "servers");
-    json_arr(&w);
+    json_kv_arr(&w, "servers");
     EACH(r, s) json_side(r, s, &w);
     json_arr_end(&w);
     if (r->count == 2) {
         kv_num(&w, "ratio_requests_per_s", report_rps_ratio(r));
         kv_num(&w, "ratio_p99", report_p99_ratio(r));
     }
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }
 
 /* ---- RESULT lines ---- */

@@ -116,8 +116,7 @@ static enum rc run_list(struct cmd_ctx *ctx, bool json)
     if (json) {
         json_obj(&w);
         json_kv_str(&w, "schema", "stoker.render-targets/1");
-        json_key(&w, "targets");
-        json_arr(&w);
+        json_kv_arr(&w, "targets");
     }
     table_col(t, NULL, TABLE_LEFT);
     table_col(t, NULL, TABLE_LEFT);
@@ -287,15 +286,12 @@ static void tell_json(struct work *w, const char *dir, bool written)
 {
     struct json_out o;
 
-    json_out_init(&o, &w->ctx->out, 2);
-    json_obj(&o);
-    json_kv_str(&o, "schema", "stoker.render/1");
+    json_doc(&o, &w->ctx->out, "stoker.render/1");
     json_kv_str(&o, "spec", spec_name(w));
     json_kv_str(&o, "dir", dir);
     json_kv_bool(&o, "written", written);
     json_kv_str(&o, "recovered", render_recovered_name(w->recovered.what));
-    json_key(&o, "recovered_edited");
-    json_arr(&o);
+    json_kv_arr(&o, "recovered_edited");
     for (size_t i = 0; i < w->recovered.kept_count; i++) {
         json_obj(&o);
         json_kv_str(&o, "path", w->recovered.kept[i].path);
@@ -303,8 +299,7 @@ static void tell_json(struct work *w, const char *dir, bool written)
         json_obj_end(&o);
     }
     json_arr_end(&o);
-    json_key(&o, "targets");
-    json_arr(&o);
+    json_kv_arr(&o, "targets");
     for (size_t i = 0; i < w->chosen.count; i++)
         json_add_str(&o, w->chosen.items[i]->name);
     json_arr_end(&o);
@@ -312,8 +307,7 @@ static void tell_json(struct work *w, const char *dir, bool written)
     spec_diags_json(&w->diags, &o);
     json_key(&o, "warnings");
     spec_warnings_json(&w->diags, &o);
-    json_key(&o, "files");
-    json_arr(&o);
+    json_kv_arr(&o, "files");
     for (size_t i = 0; dir && i < w->changes.count; i++)
         json_file(&o, &w->changes.items[i], render_kind_name(w->changes.items[i].kind));
     for (size_t i = 0; !dir && i < w->set.count; i++)
@@ -321,8 +315,7 @@ static void tell_json(struct work *w, const char *dir, bool written)
                   &(struct render_change){ .path = w->set.files[i]->path, .file = w->set.files[i] },
                   NULL);
     json_arr_end(&o);
-    json_obj_end(&o);
-    buf_addc(&w->ctx->out, '\n');
+    json_doc_end(&o);
 }
 
 /* The spec's faults, each where it stands; the error is then one line about all of them. */

@@ -86,8 +86,7 @@ static void check_json_unread(struct json_out *w, const char *path, const struct
     json_obj(w);
     json_kv_str(w, "file", path);
     json_kv_bool(w, "ok", false);
-    json_key(w, "errors");
-    json_arr(w);
+    json_kv_arr(w, "errors");
     json_obj(w);
     json_kv_str(w, "file", path);
     json_kv_maybe(w, "line", maybe_none());
@@ -97,8 +96,7 @@ static void check_json_unread(struct json_out *w, const char *path, const struct
     json_obj_end(w);
     json_arr_end(w);
     json_kv_int(w, "more", 0);
-    json_key(w, "warnings");
-    json_arr(w);
+    json_kv_arr(w, "warnings");
     json_arr_end(w);
     json_kv_int(w, "more_warnings", 0);
     json_obj_end(w);
@@ -109,8 +107,7 @@ static void json_open(struct json_out *w, struct cmd_ctx *ctx)
     json_out_init(w, &ctx->out, 2);
     json_obj(w);
     json_kv_str(w, "schema", "stoker.spec-check/1");
-    json_key(w, "files");
-    json_arr(w);
+    json_kv_arr(w, "files");
 }
 
 static void json_close(struct json_out *w, struct cmd_ctx *ctx)
@@ -325,11 +322,8 @@ static void examples_json(struct buf *out)
 {
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.spec-examples/1");
-    json_key(&w, "examples");
-    json_arr(&w);
+    json_doc(&w, out, "stoker.spec-examples/1");
+    json_kv_arr(&w, "examples");
     for (size_t i = 0; i < spec_example_count(); i++) {
         json_obj(&w);
         json_kv_str(&w, "name", spec_example_at(i).name);
@@ -337,8 +331,7 @@ static void examples_json(struct buf *out)
         json_obj_end(&w);
     }
     json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }
 
 static enum rc run_example(struct cmd_ctx *ctx, struct err *err)

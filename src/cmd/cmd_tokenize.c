@@ -88,26 +88,22 @@ static void print_json(struct job *j, const struct tok_out *r)
 
     json_out_init(&w, j->out, 0);
     json_obj(&w);
-    json_key(&w, "ids");
-    json_arr(&w);
+    json_kv_arr(&w, "ids");
     for (size_t i = 0; i < r->count; i++)
         json_add_uint(&w, r->ids[i]);
     json_arr_end(&w);
     if (!j->o->ids) {
-        json_key(&w, "tokens");
-        json_arr(&w);
+        json_kv_arr(&w, "tokens");
         for (size_t i = 0; i < r->count; i++)
             json_add_str(&w, r->tokens[i]);
         json_arr_end(&w);
-        json_key(&w, "types");
-        json_arr(&w);
+        json_kv_arr(&w, "types");
         for (size_t i = 0; i < r->count; i++)
             json_add_uint(&w, r->types[i]);
         json_arr_end(&w);
     }
     if (!j->o->ids || j->o->offsets) {
-        json_key(&w, "offsets");
-        json_arr(&w);
+        json_kv_arr(&w, "offsets");
         for (size_t i = 0; i < r->count; i++) {
             json_arr(&w);
             json_add_uint(&w, r->offsets[i].begin);

@@ -8,12 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void num(struct json_out *w, const char *key, double v)
-{
-    json_key(w, key);
-    json_add_num(w, v); /* NaN is null */
-}
-
 static void add_metric(const struct monitor *m, const struct monitor_row *r, int gpu,
                        struct json_out *w)
 {
@@ -27,11 +21,11 @@ static void add_metric(const struct monitor *m, const struct monitor_row *r, int
     json_obj(w);
     json_kv_str(w, "metric", r->metric);
     json_kv_str(w, "unit", r->unit);
-    num(w, "mean", window_mean(s) * r->scale);
-    num(w, "p50", window_quantile(s, 0.5) * r->scale);
-    num(w, "p95", window_quantile(s, 0.95) * r->scale);
-    num(w, "min", s->min * r->scale);
-    num(w, "max", s->max * r->scale);
+    json_kv_num(w, "mean", window_mean(s) * r->scale);
+    json_kv_num(w, "p50", window_quantile(s, 0.5) * r->scale);
+    json_kv_num(w, "p95", window_quantile(s, 0.95) * r->scale);
+    json_kv_num(w, "min", s->min * r->scale);
+    json_kv_num(w, "max", s->max * r->scale);
     json_kv_int(w, "samples", (int64_t)s->count);
     json_obj_end(w);
 }
@@ -41,7 +35,7 @@ static void add_rise(const struct monitor *m, const char *key, const char *metri
 {
     const struct window_slot *s = monitor_slot(m, metric, gpu);
 
-    num(w, key, s && s->rise_ns > 0 ? s->rise : NAN);
+    json_kv_num(w, key, s && s->rise_ns > 0 ? s->rise : NAN);
 }
 
 static void add_gpu(const struct monitor *m, int gpu, struct json_out *w)
@@ -49,20 +43,17 @@ static void add_gpu(const struct monitor *m, int gpu, struct json_out *w)
     json_obj(w);
     json_kv_int(w, "gpu", gpu);
     json_kv_str(w, "model", monitor_model(m, gpu));
-    json_key(w, "metrics");
-    json_obj(w);
+    json_kv_obj(w, "metrics");
     for (size_t i = 0; i < monitor_row_count; i++)
         add_metric(m, &monitor_rows[i], gpu, w);
     json_obj_end(w);
-    num(w, "memory_total_bytes", window_mean(monitor_slot(m, "gpu.fb.total", gpu)));
-    json_key(w, "held_back");
-    json_obj(w);
-    num(w, "power", monitor_held(m, gpu, HELD_POWER));
-    num(w, "heat", monitor_held(m, gpu, HELD_HEAT));
-    num(w, "brake", monitor_held(m, gpu, HELD_BRAKE));
+    json_kv_num(w, "memory_total_bytes", window_mean(monitor_slot(m, "gpu.fb.total", gpu)));
+    json_kv_obj(w, "held_back");
+    json_kv_num(w, "power", monitor_held(m, gpu, HELD_POWER));
+    json_kv_num(w, "heat", monitor_held(m, gpu, HELD_HEAT));
+    json_kv_num(w, "brake", monitor_held(m, gpu, HELD_BRAKE));
     json_obj_end(w);
-    json_key(w, "errors");
-    json_obj(w);
+    json_kv_obj(w, "errors");
     json_kv_int(w, "xid", (int64_t)monitor_xids(m, gpu));
     add_rise(m, "ecc_double_bit", "gpu.ecc.dbe.volatile", gpu, w);
     add_rise(m, "ecc_single_bit", "gpu.ecc.sbe.volatile", gpu, w);
@@ -76,8 +67,7 @@ static void add_targets(const struct monitor *m, struct json_out *w)
 {
     struct target_result *r = xcalloc(MONITOR_RESULTS_MAX, sizeof(*r));
 
-    json_key(w, "targets");
-    json_arr(w);
+    json_kv_arr(w, "targets");
     for (size_t i = 0; i < m->target_count; i++)
         for (size_t k = 0, n = target_judge(m, &m->targets[i], r, MONITOR_RESULTS_MAX); k < n;
              k++) {
@@ -88,7 +78,7 @@ static void add_targets(const struct monitor *m, struct json_out *w)
                 json_kv_str(w, "goal", m->targets[i].goal);
             json_kv_maybe(w, "gpu", r[k].gpu < 0 ? maybe_none() : maybe_of(r[k].gpu));
             json_kv_str(w, "series", r[k].label[0] ? r[k].label : NULL);
-            num(w, "value", r[k].value);
+            json_kv_num(w, "value", r[k].value);
             json_kv_str(w, "state", target_word(r[k].state));
             json_obj_end(w);
         }
@@ -98,8 +88,7 @@ static void add_targets(const struct monitor *m, struct json_out *w)
 
 static void add_processes(const struct monitor *m, struct json_out *w)
 {
-    json_key(w, "processes");
-    json_arr(w);
+    json_kv_arr(w, "processes");
     for (size_t i = 0; i < window_count(m->all); i++) {
         const struct window_slot *s = window_at(m->all, i);
         if (!str_eq(s->id, "process.gpu.memory") || !s->count)
@@ -111,10 +100,10 @@ static void add_processes(const struct monitor *m, struct json_out *w)
         json_kv_str(w, "user", window_label(s, "user"));
         json_kv_int(w, "first_ms", s->first_ns / 1000000);
         json_kv_int(w, "last_ms", s->last_ns / 1000000);
-        num(w, "first_bytes", s->first);
-        num(w, "mean_bytes", window_mean(s));
-        num(w, "max_bytes", s->max);
-        num(w, "last_bytes", s->last);
+        json_kv_num(w, "first_bytes", s->first);
+        json_kv_num(w, "mean_bytes", window_mean(s));
+        json_kv_num(w, "max_bytes", s->max);
+        json_kv_num(w, "last_bytes", s->last);
         json_obj_end(w);
     }
     json_arr_end(w);
@@ -125,8 +114,7 @@ static void add_phases(const struct monitor *m, struct json_out *w)
     struct monitor_phase *p = xcalloc(MONITOR_PHASES_MAX, sizeof(*p));
     size_t n = monitor_phases(m, p, MONITOR_PHASES_MAX);
 
-    json_key(w, "phases");
-    json_arr(w);
+    json_kv_arr(w, "phases");
     for (size_t i = 0; i < n; i++) {
         json_obj(w);
         json_kv_int(w, "from_ms", p[i].from_ns / 1000000);
@@ -141,8 +129,7 @@ static void add_phases(const struct monitor *m, struct json_out *w)
 
 static void add_events(const struct monitor *m, struct json_out *w)
 {
-    json_key(w, "events");
-    json_arr(w);
+    json_kv_arr(w, "events");
     for (size_t i = 0; i < m->event_count; i++) {
         const struct telemetry_event *e = &m->events[i];
         json_obj(w);
@@ -161,9 +148,7 @@ void monitor_json(const struct monitor *m, struct buf *out)
     struct bottleneck_report *r = xcalloc(1, sizeof(*r));
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.monitor/1");
+    json_doc(&w, out, "stoker.monitor/1");
     json_kv_str(&w, "host", m->host[0] ? m->host : NULL);
     json_kv_str(&w, "source", m->source);
     json_kv_bool(&w, "torn", m->torn);
@@ -171,21 +156,18 @@ void monitor_json(const struct monitor *m, struct buf *out)
     json_kv_maybe(&w, "to_ms", m->samples ? maybe_of(m->last_ns / 1000000) : maybe_none());
     json_kv_int(&w, "interval_ms", m->interval_ns / 1000000);
     json_kv_int(&w, "samples", (int64_t)m->samples);
-    json_key(&w, "gpus");
-    json_arr(&w);
+    json_kv_arr(&w, "gpus");
     for (size_t i = 0; i < m->gpu_count; i++)
         add_gpu(m, m->gpus[i], &w);
     json_arr_end(&w);
     add_targets(m, &w);
     add_processes(m, &w);
     monitor_whole(m, r);
-    json_key(&w, "limits");
-    json_obj(&w);
+    json_kv_obj(&w, "limits");
     bottleneck_report_json(r, &w);
     json_obj_end(&w);
     add_phases(m, &w);
     add_events(m, &w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
     free(r);
 }

@@ -80,6 +80,9 @@ struct json_out {
 };
 
 void json_out_init(struct json_out *w, struct buf *buf, int indent);
+/* A whole document: an object, indented by 2, whose first member names its schema. */
+void json_doc(struct json_out *w, struct buf *buf, const char *schema);
+void json_doc_end(struct json_out *w); /* and the end of the line */
 void json_obj(struct json_out *w);
 void json_obj_end(struct json_out *w);
 void json_arr(struct json_out *w);
@@ -102,5 +105,8 @@ void json_kv_str(struct json_out *w, const char *key, const char *s);
 void json_kv_int(struct json_out *w, const char *key, int64_t v);
 void json_kv_bool(struct json_out *w, const char *key, bool v);
 void json_kv_maybe(struct json_out *w, const char *key, struct maybe v);
+void json_kv_num(struct json_out *w, const char *key, double v);
+void json_kv_obj(struct json_out *w, const char *key); /* opens it */
+void json_kv_arr(struct json_out *w, const char *key);
 
 #endif

@@ -262,3 +262,34 @@ void json_kv_maybe(struct json_out *w, const char *key, struct maybe v)
     json_key(w, key);
     json_add_maybe(w, v);
 }
+
+void json_kv_num(struct json_out *w, const char *key, double v)
+{
+    json_key(w, key);
+    json_add_num(w, v);
+}
+
+void json_kv_obj(struct json_out *w, const char *key)
+{
+    json_key(w, key);
+    json_obj(w);
+}
+
+void json_kv_arr(struct json_out *w, const char *key)
+{
+    json_key(w, key);
+    json_arr(w);
+}
+
+void json_doc(struct json_out *w, struct buf *buf, const char *schema)
+{
+    json_out_init(w, buf, 2);
+    json_obj(w);
+    json_kv_str(w, "schema", schema);
+}
+
+void json_doc_end(struct json_out *w)
+{
+    json_obj_end(w);
+    buf_addc(w->buf, '\n');
+}

@@ -390,8 +390,7 @@ static enum rc say_silence(struct cmd_ctx *ctx, const char *socket, struct err *
         json_kv_str(&w, "for", args->silence_for ? args->silence_for : "2h");
     json_kv_str(&w, "by", args->by ? args->by : user ? user : "");
     json_kv_str(&w, "comment", args->comment ? args->comment : "");
-    json_key(&w, "labels");
-    json_obj(&w);
+    json_kv_obj(&w, "labels");
     for (int i = 2; i < ctx->argc && rc == RC_OK; i++) {
         char *equals = strchr(ctx->argv[i], '=');
 

@@ -178,9 +178,7 @@ static void report_json(struct cmd_ctx *ctx, const struct hw *hw, const struct t
     const struct gather_opts *o = ctx->opts;
     struct json_out w;
 
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.gather/1");
+    json_doc(&w, &ctx->out, "stoker.gather/1");
     json_kv_str(&w, "path", ctx->argv[0]);
     json_kv_int(&w, "files", (int64_t)t->files);
     json_kv_int(&w, "bytes", (int64_t)t->bytes);
@@ -188,8 +186,7 @@ static void report_json(struct cmd_ctx *ctx, const struct hw *hw, const struct t
     json_kv_int(&w, "gpus", (int64_t)hw->gpus_count);
     json_kv_int(&w, "rdma", (int64_t)hw->rdma_count);
     json_kv_int(&w, "nets", (int64_t)hw->nets_count);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
+    json_doc_end(&w);
 }
 
 static void report(struct cmd_ctx *ctx, const struct hw *hw, struct recorder *rec,

@@ -299,8 +299,7 @@ static void print_side(const struct comparison *c, const struct side *s, struct 
 
 static void json_machines(const struct comparison *c, struct json_out *w)
 {
-    json_key(w, "machines");
-    json_arr(w);
+    json_kv_arr(w, "machines");
     for (size_t i = 0; i < c->count; i++) {
         const struct machine *m = &c->machines[i];
 
@@ -316,8 +315,7 @@ static void json_machines(const struct comparison *c, struct json_out *w)
 
 static void json_findings(const struct comparison *c, struct json_out *w)
 {
-    json_key(w, "contradictions");
-    json_arr(w);
+    json_kv_arr(w, "contradictions");
     for (size_t i = 0; i < c->findings_count; i++) {
         const struct finding *f = &c->findings[i];
 
@@ -329,8 +327,7 @@ static void json_findings(const struct comparison *c, struct json_out *w)
         json_kv_str(w, "spec", f->spec);
         json_kv_str(w, "found", f->found);
         json_kv_bool(w, "hard", f->hard);
-        json_key(w, "machines");
-        json_arr(w);
+        json_kv_arr(w, "machines");
         for (size_t k = 0; k < c->count; k++)
             if (hw_compare_in(&f->set, k))
                 json_add_str(w, c->machines[k].name);
@@ -344,15 +341,12 @@ static void print_json(const struct comparison *c, bool equal, struct buf *out)
 {
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.compare/1");
+    json_doc(&w, out, "stoker.compare/1");
     json_kv_str(&w, "spec", c->o->nodes);
     json_kv_bool(&w, "equal", equal);
     json_machines(c, &w);
     json_findings(c, &w);
-    json_key(&w, "groups");
-    json_arr(&w);
+    json_kv_arr(&w, "groups");
     for (size_t i = 0; i < c->sides_count; i++) {
         const struct side *s = &c->sides[i];
 
@@ -370,8 +364,7 @@ static void print_json(const struct comparison *c, bool equal, struct buf *out)
         json_obj_end(&w);
     }
     json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }
 
 static void tell_all(struct comparison *c)

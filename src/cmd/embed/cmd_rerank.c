@@ -233,15 +233,12 @@ static void print_json(const struct rank *r, struct buf *out)
     struct json_out w;
     char score[F32_TEXT_MAX];
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.rerank/1");
+    json_doc(&w, out, "stoker.rerank/1");
     json_kv_str(&w, "model", r->enc.model->name);
     json_kv_str(&w, "query", r->o->query);
     json_kv_int(&w, "documents", (int64_t)r->index);
     json_kv_int(&w, "failed", (int64_t)r->failed);
-    json_key(&w, "results");
-    json_arr(&w);
+    json_kv_arr(&w, "results");
     for (size_t i = 0; i < r->count; i++) {
         const struct doc *d = &r->docs[i];
         struct json number = { .type = JSON_NUM, .text = score };
@@ -265,8 +262,7 @@ static void print_json(const struct rank *r, struct buf *out)
         json_obj_end(&w);
     }
     json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }
 
 static void print_table(const struct rank *r, const struct term *term, struct buf *out)

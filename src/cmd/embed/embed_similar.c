@@ -93,16 +93,12 @@ void similarity_json(const struct similarity *s, struct buf *out)
 {
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.similarity/1");
-    json_key(&w, "texts");
-    json_arr(&w);
+    json_doc(&w, out, "stoker.similarity/1");
+    json_kv_arr(&w, "texts");
     for (size_t i = 0; i < s->count; i++)
         json_add_str(&w, s->labels[i]);
     json_arr_end(&w);
-    json_key(&w, "cosine");
-    json_arr(&w);
+    json_kv_arr(&w, "cosine");
     for (size_t i = 0; i < s->count; i++) {
         json_arr(&w);
         for (size_t k = 0; k < s->count; k++)
@@ -110,6 +106,5 @@ void similarity_json(const struct similarity *s, struct buf *out)
         json_arr_end(&w);
     }
     json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }

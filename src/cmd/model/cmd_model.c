@@ -127,8 +127,7 @@ static void files_json(struct json_out *w, const struct verify *v)
 {
     static const char *const states[] = { NULL, "ok", "wrong" };
 
-    json_key(w, "files");
-    json_arr(w);
+    json_kv_arr(w, "files");
     for (size_t i = 0; i < v->files_count; i++) {
         json_obj(w);
         json_kv_str(w, "name", v->files[i].name);
@@ -139,8 +138,7 @@ static void files_json(struct json_out *w, const struct verify *v)
         json_obj_end(w);
     }
     json_arr_end(w);
-    json_key(w, "missing");
-    json_arr(w);
+    json_kv_arr(w, "missing");
     for (size_t i = 0; i < v->missing_count; i++)
         json_add_str(w, v->missing[i]);
     json_arr_end(w);
@@ -148,8 +146,7 @@ static void files_json(struct json_out *w, const struct verify *v)
 
 static void names_json(struct json_out *w, const char *key, const struct verify_names *n)
 {
-    json_key(w, key);
-    json_arr(w);
+    json_kv_arr(w, key);
     for (size_t i = 0; i < n->count && i < VERIFY_FAULTS_MAX; i++)
         json_add_str(w, n->first[i]);
     json_arr_end(w);
@@ -159,16 +156,13 @@ static void verify_json(struct cmd_ctx *ctx, const struct model *m, const struct
 {
     struct json_out w;
 
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.model-verify/1");
+    json_doc(&w, &ctx->out, "stoker.model-verify/1");
     json_kv_str(&w, "name", m->name);
     json_kv_bool(&w, "ok", ok);
     json_kv_int(&w, "tensors", (int64_t)v->tensors);
     json_kv_int(&w, "numbers", (int64_t)v->numbers);
     json_kv_int(&w, "not_finite", (int64_t)v->faults_count);
-    json_key(&w, "faults");
-    json_arr(&w);
+    json_kv_arr(&w, "faults");
     for (size_t i = 0; i < v->faults_count && i < VERIFY_FAULTS_MAX; i++) {
         json_obj(&w);
         json_kv_str(&w, "tensor", v->faults[i].tensor);
@@ -180,8 +174,7 @@ static void verify_json(struct cmd_ctx *ctx, const struct model *m, const struct
     names_json(&w, "flat", &v->flat);
     names_json(&w, "unused", &v->unused);
     files_json(&w, v);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
+    json_doc_end(&w);
 }
 
 static enum rc verify_verdict(const struct model *m, const struct verify *v, struct err *err)
@@ -583,11 +576,8 @@ static void list_json(struct cmd_ctx *ctx, const struct listed *list, size_t cou
 {
     struct json_out w;
 
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.models/1");
-    json_key(&w, "models");
-    json_arr(&w);
+    json_doc(&w, &ctx->out, "stoker.models/1");
+    json_kv_arr(&w, "models");
     for (size_t i = 0; i < count; i++) {
         json_obj(&w);
         json_kv_str(&w, "name", list[i].name);
@@ -603,8 +593,7 @@ static void list_json(struct cmd_ctx *ctx, const struct listed *list, size_t cou
         json_obj_end(&w);
     }
     json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
+    json_doc_end(&w);
 }
 
 static enum rc run_list(struct cmd_ctx *ctx, struct err *err)

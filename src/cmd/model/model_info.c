@@ -232,8 +232,7 @@ static void net_json(struct json_out *w, const struct model *m)
     json_kv_str(w, "architecture", m->arch_name);
     json_kv_str(w, "family", model_arch_label(m->arch));
     json_kv_int(w, "parameters", (int64_t)m->parameters);
-    json_key(w, "dtypes");
-    json_obj(w);
+    json_kv_obj(w, "dtypes");
     for (int i = 0; i < DTYPES; i++) {
         if (types[i])
             json_kv_int(w, st_dtype_name((enum st_dtype)i), (int64_t)types[i]);
@@ -269,8 +268,7 @@ static void vectors_json(struct json_out *w, const struct model *m)
     json_kv_str(w, "pooling", pools);
     json_kv_bool(w, "include_prompt", !m->prompt_apart);
     json_kv_bool(w, "normalize", m->normalize);
-    json_key(w, "dense");
-    json_arr(w);
+    json_kv_arr(w, "dense");
     for (size_t i = 0; i < m->dense_count; i++) {
         json_obj(w);
         json_kv_str(w, "dir", m->dense[i].dir);
@@ -303,14 +301,12 @@ static void around_json(struct json_out *w, const struct model *m, const struct 
     struct use uses[USES_MAX];
     size_t n = uses_find(m, uses);
 
-    json_key(w, "prompts");
-    json_obj(w);
+    json_kv_obj(w, "prompts");
     for (size_t i = 0; i < m->prompts_count; i++)
         json_kv_str(w, m->prompts[i].name, m->prompts[i].text);
     json_obj_end(w);
     json_kv_str(w, "default_prompt", m->default_prompt);
-    json_key(w, "memory_bytes");
-    json_obj(w);
+    json_kv_obj(w, "memory_bytes");
     for (size_t i = 0; i < n; i++) {
         char key[64];
 
@@ -319,8 +315,7 @@ static void around_json(struct json_out *w, const struct model *m, const struct 
     }
     json_obj_end(w);
     json_kv_int(w, "memory_beside_bytes", (int64_t)beside_bytes(m, files));
-    json_key(w, "files");
-    json_arr(w);
+    json_kv_arr(w, "files");
     for (size_t i = 0; i < files->files_count; i++) {
         json_obj(w);
         json_kv_str(w, "name", files->files[i].name);
@@ -335,24 +330,20 @@ static void info_json(struct cmd_ctx *ctx, const struct model *m, const struct t
 {
     struct json_out w;
 
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.model-info/1");
+    json_doc(&w, &ctx->out, "stoker.model-info/1");
     json_kv_str(&w, "name", m->name);
     json_kv_str(&w, "dir", m->dir);
     net_json(&w, m);
     json_kv_str(&w, "tokenizer", tok ? tokenizer_kind(tok) : NULL);
     json_kv_str(&w, "reference", MODEL_REFERENCE);
-    json_key(&w, "ignored");
-    json_arr(&w);
+    json_kv_arr(&w, "ignored");
     for (size_t i = 0; i < m->ignored_count; i++)
         json_add_str(&w, m->ignored[i]);
     json_arr_end(&w);
     vectors_json(&w, m);
     scores_json(&w, m);
     around_json(&w, m, files);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
+    json_doc_end(&w);
 }
 
 enum rc model_info_run(struct cmd_ctx *ctx, bool json, struct err *err)

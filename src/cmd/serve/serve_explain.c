@@ -272,8 +272,7 @@ enum rc serve_explain(struct cmd_ctx *ctx, const struct plan *p, struct err *err
         json_out_init(&x.w, &ctx->out, 2);
         json_obj(&x.w);
         json_kv_str(&x.w, "schema", "stoker.serve-settings/1");
-        json_key(&x.w, "settings");
-        json_arr(&x.w);
+        json_kv_arr(&x.w, "settings");
     } else {
         x.table = table_new();
         table_col(x.table, "of", TABLE_WHOLE);
