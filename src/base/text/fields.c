@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text/fields.h"
 
+#include "base/str.h"
+
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static const void *at(const void *obj, size_t off)
@@ -35,6 +38,52 @@ static void write_list(struct json_out *w, const struct field *f, const void *ob
     json_arr_end(w);
 }
 
+/* A report's number as a double; NaN: unknown. */
+static double number_of(const struct field *f, const void *obj)
+{
+    const void *p = at(obj, f->off);
+    double v = f->kind == FIELD_F64   ? *(const double *)p
+               : f->kind == FIELD_I32 ? *(const int32_t *)p
+               : f->kind == FIELD_I64 ? (double)*(const int64_t *)p
+                                      : (double)*(const uint64_t *)p;
+
+    return f->above_0 && !(v > 0) ? (double)NAN : v;
+}
+
+static bool is_number(const struct field *f)
+{
+    return f->kind == FIELD_F64 || f->kind == FIELD_I32 || f->kind == FIELD_I64 ||
+           f->kind == FIELD_U64;
+}
+
+/* NULL: unknown. */
+static const char *string_of(const struct field *f, const void *obj)
+{
+    const void *p = at(obj, f->off);
+
+    return f->kind == FIELD_CHARS  ? p
+           : f->kind == FIELD_NAME ? f->names[*(const unsigned *)p]
+                                   : *(const char *const *)p;
+}
+
+/* An object is known where its first member is. */
+static bool is_unknown(const struct field *f, const void *obj)
+{
+    if (f->kind == FIELD_STRUCT)
+        return is_unknown(&f->sub->rows[0], at(obj, f->off));
+    return is_number(f) ? !isfinite(number_of(f, obj)) : f->kind == FIELD_STR && !string_of(f, obj);
+}
+
+static void write_number(struct json_out *w, const struct field *f, const void *obj)
+{
+    const void *p = at(obj, f->off);
+
+    if (f->kind == FIELD_F64 || is_unknown(f, obj))
+        json_add_num(w, number_of(f, obj));
+    else
+        json_add_int(w, f->kind == FIELD_I32 ? *(const int32_t *)p : *(const int64_t *)p);
+}
+
 static void write_value(struct json_out *w, const struct field *f, const void *obj)
 {
     const void *p = at(obj, f->off);
@@ -55,13 +104,31 @@ static void write_value(struct json_out *w, const struct field *f, const void *o
             json_add_null(w);
         return;
     case FIELD_STRUCT:
-        fields_write(w, f->sub, p);
+        if (f->or_null && is_unknown(f, obj))
+            json_add_null(w);
+        else
+            fields_write(w, f->sub, p);
         return;
     case FIELD_STRS:
     case FIELD_INTS:
     case FIELD_ARRAY:
         write_list(w, f, obj);
         return;
+    case FIELD_F64:
+    case FIELD_I32:
+    case FIELD_I64:
+    case FIELD_U64:
+        write_number(w, f, obj);
+        return;
+    case FIELD_FLAG:
+        json_add_bool(w, *(const bool *)p);
+        return;
+    case FIELD_CHARS:
+    case FIELD_NAME:
+        json_add_str(w, string_of(f, obj));
+        return;
+    case FIELD_CALL:
+        break;
     }
     assert(!"every kind is written");
 }
@@ -69,8 +136,14 @@ static void write_value(struct json_out *w, const struct field *f, const void *o
 void fields_write_members(struct json_out *w, const struct field_table *t, const void *obj)
 {
     for (size_t i = 0; i < t->count; i++) {
-        json_key(w, t->rows[i].key);
-        write_value(w, &t->rows[i], obj);
+        const struct field *f = &t->rows[i];
+
+        if (f->kind == FIELD_CALL) {
+            f->call(w, obj);
+        } else if (f->key && !(f->left_out && is_unknown(f, obj))) {
+            json_key(w, f->key);
+            write_value(w, f, obj);
+        }
     }
 }
 
@@ -81,6 +154,80 @@ void fields_write(struct json_out *w, const struct field_table *t, const void *o
     json_obj_end(w);
 }
 
+void fields_write_report(struct buf *out, const struct field_table *t, const void *obj)
+{
+    struct json_out w;
+
+    json_out_init(&w, out, 2);
+    json_obj(&w);
+    json_kv_str(&w, "schema", t->name);
+    fields_write_members(&w, t, obj);
+    json_obj_end(&w);
+    buf_addc(out, '\n');
+}
+
+/* ---- text ---- */
+const char *field_text(const struct field *f, const void *obj, char out[FIELD_TEXT_MAX])
+{
+    double v;
+
+    if (!is_number(f))
+        return string_of(f, obj);
+    v = number_of(f, obj);
+    if (isnan(v) || (!f->words && !isfinite(v)))
+        return "-";
+    if (f->words)
+        return f->words(v, out);
+    snprintf(out, FIELD_TEXT_MAX, f->fmt ? f->fmt : "%.0f", f->scale ? v * f->scale : v);
+    return out;
+}
+
+void fields_columns(struct table *table, const struct field_table *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->rows[i].title)
+            table_col(table, t->rows[i].title,
+                      t->rows[i].flags | (is_number(&t->rows[i]) ? TABLE_RIGHT : 0));
+}
+
+void fields_cells(struct table *table, const struct field_table *t, const void *obj,
+                  enum table_colour first)
+{
+    char text[FIELD_TEXT_MAX];
+
+    table_row(table);
+    for (size_t i = 0; i < t->count; i++) {
+        const struct field *f = &t->rows[i];
+
+        if (!f->title)
+            continue;
+        table_cell(table, first ? first : f->colour, "%s", field_text(f, obj, text));
+        first = COLOUR_NONE;
+    }
+}
+
+void fields_print(struct buf *out, const struct term *term, const struct field_table *t,
+                  const void *rows, size_t count, int64_t chosen)
+{
+    struct table *table = table_new();
+
+    fields_columns(table, t);
+    for (size_t i = 0; i < count; i++)
+        fields_cells(table, t, at(rows, i * t->size),
+                     chosen >= 0 && (size_t)chosen == i ? COLOUR_BOLD : COLOUR_NONE);
+    table_print(table, term, 0, out);
+    table_free(table);
+}
+
+const struct field *fields_find(const struct field_table *t, const char *key)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (str_eq(t->rows[i].key, key))
+            return &t->rows[i];
+    return NULL;
+}
+
+/* ---- reading ---- */
 static enum rc wrong_type(const struct field *f, const char *want, struct err *err)
 {
     return err_set(err, RC_PARSE, "member '%s' must be %s", f->key, want);
@@ -147,8 +294,10 @@ static enum rc read_value(struct arena *a, const struct json *v, const struct fi
     case FIELD_INTS:
     case FIELD_ARRAY:
         return read_list(a, v, f, obj, err);
+    default:
+        break;
     }
-    assert(!"every kind is read");
+    assert(!"reports are not read");
     return RC_FAIL;
 }
 
@@ -178,6 +327,13 @@ static const char *kind_name(const struct field *f)
         [FIELD_STRUCT] = "object",
         [FIELD_ARRAY] = "list of objects",
         [FIELD_INTS] = "list of integers",
+        [FIELD_F64] = "number",
+        [FIELD_I32] = "integer",
+        [FIELD_I64] = "integer",
+        [FIELD_U64] = "integer",
+        [FIELD_FLAG] = "boolean",
+        [FIELD_CHARS] = "string",
+        [FIELD_NAME] = "string",
     };
 
     return names[f->kind];
@@ -189,6 +345,8 @@ void fields_doc(struct buf *out, const struct field_table *t)
     for (size_t i = 0; i < t->count; i++) {
         const struct field *f = &t->rows[i];
 
+        if (!f->key)
+            continue;
         buf_addf(out, "| `%s` | %s%s%s | %s |\n", f->key, kind_name(f), f->sub ? " " : "",
                  f->sub ? f->sub->name : "", f->doc);
     }

@@ -82,82 +82,68 @@ struct models_opts {
     bool json;
 };
 
-static void models_table(struct cmd_ctx *ctx, const struct plan_known_table *t)
-{
-    static const char *const titles[] = { "model",  "parameters", "active", "published",
-                                          "layers", "hidden",     "heads",  "experts" };
-    struct table *out = table_new();
+#define S struct known_row
+struct known_row {
+    struct plan_model m;
+    struct plan_counts n;
+    const char *published, *source;
+    char heads[48], experts[48]; /* as text */
+};
+static const struct field known_fields[] = {
+    FIELD_OF("name", S, m.name, "name", .title = "model", .colour = COLOUR_BOLD),
+    FIELD_OF("parameters", S, n.total, "parameters, counted", .title = "parameters"),
+    FIELD_OF("active", S, n.active, "parameters that a token meets", .title = "active"),
+    FIELD_OF(NULL, S, published, "", .title = "published", .flags = TABLE_RIGHT),
+    FIELD_OF("layers", S, m.layers, "layers", .title = "layers"),
+    FIELD_OF("hidden", S, m.hidden, "width of a token", .title = "hidden"),
+    FIELD_OF("heads", S, m.heads, "attention heads"),
+    FIELD_OF("kv_heads", S, m.kv_heads, "key-value heads"),
+    FIELD_OF(NULL, S, heads, "", .title = "heads", .flags = TABLE_RIGHT),
+    FIELD_OF("vocab", S, m.vocab, "entries of the vocabulary"),
+    FIELD_OF("experts", S, m.experts, "experts; 0: dense"),
+    FIELD_OF(NULL, S, experts, "", .title = "experts", .flags = TABLE_RIGHT),
+    FIELD_OF("published", S, published, "parameters as they were published"),
+    FIELD_OF("source", S, source, "where the shape was read"),
+};
+static FIELD_TABLE(known_table, "model", S, known_fields);
+#undef S
 
-    for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
-        table_col(out, titles[i], i ? TABLE_RIGHT : TABLE_LEFT);
-    for (size_t i = 0; i < t->count; i++) {
-        const struct plan_model *m = &t->rows[i].model;
-        struct plan_counts n = { 0 };
-        struct err err = { 0 };
-
-        if (plan_model_counts(m, &n, &err))
-            continue;
-        table_row(out);
-        table_cell(out, COLOUR_BOLD, "%s", m->name);
-        table_cell(out, COLOUR_NONE, "%llu", (unsigned long long)n.total);
-        table_cell(out, COLOUR_NONE, "%llu", (unsigned long long)n.active);
-        table_cell(out, COLOUR_NONE, "%s", t->rows[i].published);
-        table_cell(out, COLOUR_NONE, "%lld", (long long)m->layers);
-        table_cell(out, COLOUR_NONE, "%lld", (long long)m->hidden);
-        table_cell(out, COLOUR_NONE, "%lld/%lld", (long long)m->heads, (long long)m->kv_heads);
-        table_cell(out, COLOUR_NONE, m->experts ? "%lld of %lld" : "-", (long long)m->top_k,
-                   (long long)m->experts);
-    }
-    table_print(out, &ctx->out_term, 0, &ctx->out);
-    table_free(out);
-}
-
-static void models_json(struct cmd_ctx *ctx, const struct plan_known_table *t)
-{
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-models/1");
-    json_key(&w, "models");
-    json_arr(&w);
-    for (size_t i = 0; i < t->count; i++) {
-        const struct plan_model *m = &t->rows[i].model;
-        struct plan_counts n = { 0 };
-        struct err err = { 0 };
-
-        if (plan_model_counts(m, &n, &err))
-            continue;
-        json_obj(&w);
-        json_kv_str(&w, "name", m->name);
-        json_kv_int(&w, "parameters", (int64_t)n.total);
-        json_kv_int(&w, "active", (int64_t)n.active);
-        json_kv_int(&w, "layers", m->layers);
-        json_kv_int(&w, "hidden", m->hidden);
-        json_kv_int(&w, "heads", m->heads);
-        json_kv_int(&w, "kv_heads", m->kv_heads);
-        json_kv_int(&w, "vocab", m->vocab);
-        json_kv_int(&w, "experts", m->experts);
-        json_kv_str(&w, "published", t->rows[i].published);
-        json_kv_str(&w, "source", t->rows[i].source);
-        json_obj_end(&w);
-    }
-    json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
-}
+struct known_report {
+    struct known_row *rows;
+    size_t count;
+};
+static const struct field models_fields[] = {
+    FIELD_SUBS("models", struct known_report, rows, count, &known_table, "models known by name"),
+};
+static FIELD_TABLE(models_doc, "stoker.plan-models/1", struct known_report, models_fields);
 
 static enum rc run_models(struct cmd_ctx *ctx, struct err *err)
 {
     const struct models_opts *o = ctx->opts;
     struct plan_known_table t = { 0 };
+    struct known_report r = { 0 };
     struct arena a = { 0 };
     enum rc rc = plan_known_load(&a, &t, err);
 
+    r.rows = arena_array(&a, struct known_row, t.count);
+    for (size_t i = 0; i < t.count; i++) {
+        const struct plan_model *m = &t.rows[i].model;
+        struct known_row *k = &r.rows[r.count];
+
+        *k = (struct known_row){ *m, { 0 }, t.rows[i].published, t.rows[i].source, "", "-" };
+        if (plan_model_counts(m, &k->n, NULL))
+            continue;
+        snprintf(k->heads, sizeof(k->heads), "%lld/%lld", (long long)m->heads,
+                 (long long)m->kv_heads);
+        if (m->experts)
+            snprintf(k->experts, sizeof(k->experts), "%lld of %lld", (long long)m->top_k,
+                     (long long)m->experts);
+        r.count++;
+    }
     if (rc == RC_OK && o->json)
-        models_json(ctx, &t);
+        fields_write_report(&ctx->out, &models_doc, &r);
     else if (rc == RC_OK)
-        models_table(ctx, &t);
+        fields_print(&ctx->out, &ctx->out_term, &known_table, r.rows, r.count, -1);
     arena_release(&a);
     return rc;
 }

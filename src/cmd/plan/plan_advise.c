@@ -14,6 +14,11 @@ struct advise_opts {
     const char *lr, *optimizer, *batch, *from, *kind, *critical;
 };
 
+struct near_run {
+    struct plan_recipe r;
+    char batch[2 * ASK_TEXT_MAX + 8], notes[512]; /* as text */
+};
+
 struct advise_job {
     struct arena arena;
     struct plan_facts facts;
@@ -24,9 +29,13 @@ struct advise_job {
     const char *kind, *optimizer;
     double params, tokens, compute;
     double lr, from, to, critical;
-    const struct plan_recipe *near[NEAR];
+    struct near_run near_row[NEAR], *near;
     size_t near_count;
     struct plan_lr_change ch;
+    struct plan_lr_rule rule; /* ch.rule */
+    /* for a model: what runs of its size took, and what laws say */
+    struct plan_range lr_range, batch_range;
+    double lr_deepseek, lr_kaplan, batch_deepseek;
 };
 
 static enum rc read_change(const struct advise_opts *o, struct advise_job *j, struct err *err)
@@ -50,7 +59,26 @@ static enum rc read_change(const struct advise_opts *o, struct advise_job *j, st
         j->critical = 8192;
     j->change = true;
     plan_lr_change(&j->recipes, j->optimizer, j->lr, j->from, j->to, j->critical, &j->ch);
+    j->rule = *j->ch.rule;
     return RC_OK;
+}
+
+static void read_near(struct advise_job *j)
+{
+    const struct plan_recipe *near[NEAR];
+
+    j->near = j->near_row;
+    j->near_count = plan_recipes_near(&j->recipes, j->kind, j->params, near, NEAR);
+    for (size_t i = 0; i < j->near_count; i++) {
+        const struct plan_recipe *r = near[i];
+        struct near_run *n = &j->near[i];
+
+        n->r = *r;
+        snprintf(n->batch, sizeof(n->batch), r->batch_last > 0 ? "%s to %s" : "%s",
+                 ASK_SHORT(r->batch), ASK_SHORT(r->batch_last));
+        snprintf(n->notes, sizeof(n->notes), "%s; %s, to %.3g of the peak; %s", r->warmup,
+                 r->schedule, r->lr_end_share, r->source);
+    }
 }
 
 static enum rc read_advise(const struct advise_opts *o, struct advise_job *j, struct err *err)
@@ -75,32 +103,99 @@ static enum rc read_advise(const struct advise_opts *o, struct advise_job *j, st
         err_hint(err, "Give --model, or --from-batch, --batch and --lr.");
         return err_set(err, RC_USAGE, "there is no --model and no change of batch");
     }
-    j->near_count = plan_recipes_near(&j->recipes, j->kind, j->params, j->near, NEAR);
+    read_near(j);
+    j->lr_range = plan_usual_lr(&j->recipes, j->params);
+    j->batch_range = plan_usual_batch(&j->recipes, j->params);
+    j->lr_deepseek = plan_lr_deepseek(j->compute);
+    j->lr_kaplan = plan_lr_kaplan(j->params);
+    j->batch_deepseek = plan_batch_deepseek(j->compute);
     return read_change(o, j, err);
 }
+
+/* ---- figures ---- */
+#define S struct near_run
+static const struct field near_fields[] = {
+    FIELD_OF("name", S, r.name, "the run", .title = "published run", .colour = COLOUR_BOLD),
+    FIELD_OF("parameters", S, r.params, "of its model", .title = "parameters", .words = ask_short),
+    FIELD_OF("optimizer", S, r.optimizer, "adam or sgd", .title = "optimizer"),
+    FIELD_OF("lr", S, r.lr, "peak learning rate", .title = "rate", .fmt = "%.2g"),
+    FIELD_OF("batch", S, r.batch, "in batch_unit, at the beginning"),
+    FIELD_OF(NULL, S, batch, "", .title = "batch", .flags = TABLE_RIGHT),
+    FIELD_OF("batch_unit", S, r.batch_unit, "tokens or images"),
+    FIELD_OF("warmup", S, r.warmup, "how long the rate rises"),
+    FIELD_OF("schedule", S, r.schedule, "how it falls"),
+    FIELD_OF("source", S, r.source, "where that is said"),
+    FIELD_OF(NULL, S, notes, "", .title = "warm-up, schedule, source", .flags = TABLE_WRAP,
+             .colour = COLOUR_DIM),
+};
+static FIELD_TABLE(near_table, "published run", S, near_fields);
+#undef S
+
+#define S struct advise_job
+static const struct field change_fields[] = {
+    FIELD_OF("from_batch", S, from, "the batch the rate was found for"),
+    FIELD_OF("batch", S, to, "the batch to be"),
+    FIELD_OF("from_lr", S, lr, "the rate that was found"),
+    FIELD_OF("lr", S, ch.lr, "the rate to be"),
+    FIELD_OF("lr_low", S, ch.low, "at the low end"),
+    FIELD_OF("lr_high", S, ch.high, "at the high end"),
+    FIELD_OF("rule", S, rule.name, "how it was changed"),
+    FIELD_OF("capped", S, ch.capped, "the batch is above the critical one"),
+    FIELD_OF("holds", S, rule.holds, "how far the rule holds"),
+    FIELD_OF("source", S, rule.source, "who says so"),
+};
+static FIELD_TABLE(change_table, "change of batch", S, change_fields);
+static const struct field model_fields[] = {
+    FIELD_OF("model", S, model.name, "that is trained"),
+    FIELD_OF("tokens", S, tokens, "to train on"),
+    ASK_RANGE("lr", S, lr_range, "peak learning rate of runs of the size"),
+    FIELD_OF("lr_deepseek", S, lr_deepseek, "by a law fitted to compute"),
+    FIELD_OF("lr_kaplan", S, lr_kaplan, "by a law fitted to parameters"),
+    ASK_RANGE("batch_tokens", S, batch_range, "tokens a step of runs of the size"),
+    FIELD_OF("batch_deepseek", S, batch_deepseek, "by a law fitted to compute"),
+    FIELD_OF("source", S, near_row[0].r.source, "of the nearest run"),
+};
+static FIELD_TABLE(model_table, "model", S, model_fields);
+
+static void json_answers(struct json_out *w, const void *obj)
+{
+    const struct advise_job *j = obj;
+
+    if (j->change) {
+        json_key(w, "change");
+        fields_write(w, &change_table, j);
+    }
+    if (j->has_model)
+        fields_write_members(w, &model_table, j);
+}
+
+static const struct field advise_fields[] = {
+    FIELD_OF("optimizer", S, optimizer, "adam or sgd"),
+    FIELD_BY(json_answers),
+    FIELD_SUBS("runs", S, near, near_count, &near_table, "published runs that are nearest"),
+};
+static FIELD_TABLE(advise_doc, "stoker.plan-advise/1", S, advise_fields);
+#undef S
 
 /* ---- text ---- */
 static void change_text(struct cmd_ctx *ctx, const struct advise_job *j)
 {
     const struct plan_lr_change *c = &j->ch;
-    double epochs = j->to > j->from ? 5 : 0;
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
 
     ask_note(ctx, "Batch %s to %s with %s: learning rate %.4g becomes %.3g (%.3g to %.3g).",
-             ask_short(j->from, a), ask_short(j->to, b), j->optimizer, j->lr, c->lr, c->low,
-             c->high);
+             ASK_SHORT(j->from), ASK_SHORT(j->to), j->optimizer, j->lr, c->lr, c->low, c->high);
     ask_note(ctx, "Rule: %s. %s", c->rule->name, c->rule->source);
     ask_note(ctx, "It holds %s.", c->rule->holds);
     if (c->capped)
         ask_note(ctx, "Above a batch of %s the rate stays: larger batches then save no steps. %s",
-                 ask_short(j->critical, a), j->recipes.rules[j->recipes.rules_count - 1].source);
+                 ASK_SHORT(j->critical), j->recipes.rules[j->recipes.rules_count - 1].source);
     if (str_eq(j->optimizer, "sgd"))
         ask_note(ctx, "%s",
-                 epochs > 0 ? "Warm up over 5 epochs, from the old rate to the new one in equal "
-                              "increments; then the old schedule by epochs, unchanged (Goyal et "
-                              "al. 2017). Steps an epoch fall by the same factor."
-                            : "No warm-up is needed for a smaller batch; keep the schedule by "
-                              "epochs.");
+                 j->to > j->from
+                     ? "Warm up over 5 epochs, from the old rate to the new one in equal "
+                       "increments; then the old schedule by epochs, unchanged (Goyal et al. "
+                       "2017). Steps an epoch fall by the same factor."
+                     : "No warm-up is needed for a smaller batch; keep the schedule by epochs.");
     else
         ask_note(ctx,
                  "Scale the moments too: with a batch %.3g times as large, 1 - beta becomes %.3g "
@@ -111,144 +206,38 @@ static void change_text(struct cmd_ctx *ctx, const struct advise_job *j)
     buf_addc(&ctx->out, '\n');
 }
 
-static void near_text(struct cmd_ctx *ctx, const struct advise_job *j)
-{
-    struct table *t = table_new();
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
-
-    table_col(t, "published run", TABLE_LEFT);
-    table_col(t, "parameters", TABLE_RIGHT);
-    table_col(t, "optimizer", TABLE_LEFT);
-    table_col(t, "rate", TABLE_RIGHT);
-    table_col(t, "batch", TABLE_RIGHT);
-    table_col(t, "warm-up, schedule, source", TABLE_LEFT | TABLE_WRAP);
-    for (size_t i = 0; i < j->near_count; i++) {
-        const struct plan_recipe *r = j->near[i];
-
-        table_row(t);
-        table_cell(t, COLOUR_BOLD, "%s", r->name);
-        table_cell(t, COLOUR_NONE, "%s", ask_short(r->params, a));
-        table_cell(t, COLOUR_NONE, "%s", r->optimizer);
-        table_cell(t, COLOUR_NONE, "%.2g", r->lr);
-        if (r->batch_last > 0)
-            table_cell(t, COLOUR_NONE, "%s to %s", ask_short(r->batch, a),
-                       ask_short(r->batch_last, b));
-        else
-            table_cell(t, COLOUR_NONE, "%s", ask_short(r->batch, a));
-        table_cell(t, COLOUR_DIM, "%s; %s, to %.3g of the peak; %s", r->warmup, r->schedule,
-                   r->lr_end_share, r->source);
-    }
-    table_print(t, &ctx->out_term, 0, &ctx->out);
-    table_free(t);
-}
-
 static void model_text(struct cmd_ctx *ctx, const struct advise_job *j)
 {
-    const struct plan_recipe *r = j->near[0];
-    double law_lr = plan_lr_deepseek(j->compute), law_batch = plan_batch_deepseek(j->compute);
-    struct plan_range batch = plan_usual_batch(&j->recipes, j->params);
-    struct plan_range lr = plan_usual_lr(&j->recipes, j->params);
+    const struct plan_range *lr = &j->lr_range, *batch = &j->batch_range;
     const struct plan_recipe *like[PLAN_NEAR_MAX];
     size_t n = plan_recipes_like(&j->recipes, "llm", j->params, like);
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX], c[ASK_TEXT_MAX];
+    char value[ASK_TEXT_MAX], range[2 * ASK_TEXT_MAX];
     struct ask_table t;
-    char v[ASK_TEXT_MAX], w[2 * ASK_TEXT_MAX];
 
     ask_note(ctx, "%s: %s parameters a token meets, %s tokens, %.3g FLOPs", j->model.name,
-             ask_short(j->params, a), ask_short(j->tokens, b), j->compute);
+             ASK_SHORT(j->params), ASK_SHORT(j->tokens), j->compute);
     buf_addc(&ctx->out, '\n');
-    ask_table_begin(&t, "");
-    snprintf(v, sizeof(v), "%.2g", lr.usual);
-    snprintf(w, sizeof(w), "%.2g to %.2g", fmin(lr.low, law_lr), fmax(lr.high, law_lr));
-    ask_row(&t, "peak learning rate", v, w,
+    ask_table_begin(&t, NULL, NULL);
+    snprintf(value, sizeof(value), "%.2g", lr->usual);
+    snprintf(range, sizeof(range), "%.2g to %.2g", fmin(lr->low, j->lr_deepseek),
+             fmax(lr->high, j->lr_deepseek));
+    ask_row(&t, "peak learning rate", value, range,
             "the median of the %zu published runs of the size; a law fitted to compute says %.2g "
             "(DeepSeek LLM, arXiv 2401.02954), one fitted to parameters %.2g (Kaplan et al. "
             "2020, arXiv 2001.08361)",
-            n, law_lr, plan_lr_kaplan(j->params));
-    snprintf(w, sizeof(w), "%s to %s", ask_short(fmin(batch.low, law_batch), a),
-             ask_short(fmax(batch.high, law_batch), b));
-    ask_row(&t, "tokens a step", ask_short(batch.usual, v), w,
-            "the median of the same runs; the law says %s (DeepSeek LLM)", ask_short(law_batch, c));
+            n, j->lr_deepseek, j->lr_kaplan);
+    snprintf(range, sizeof(range), "%s to %s", ASK_SHORT(fmin(batch->low, j->batch_deepseek)),
+             ASK_SHORT(fmax(batch->high, j->batch_deepseek)));
+    ask_row(&t, "tokens a step", ASK_SHORT(batch->usual), range,
+            "the median of the same runs; the law says %s (DeepSeek LLM)",
+            ASK_SHORT(j->batch_deepseek));
     ask_row(&t, "warm-up", "2000 steps", "375M tokens to 8000 steps",
             "what most of the runs did; longer for 405B");
     ask_row(&t, "schedule", "cosine", "", "to a tenth of the peak over the whole run: %s",
-            r->source);
-    ask_row(&t, "steps", ask_short(j->tokens / batch.usual, v), "", "%s tokens",
-            ask_short(j->tokens, a));
+            j->near[0].r.source);
+    ask_row(&t, "steps", ASK_SHORT(j->tokens / batch->usual), "", "%s tokens",
+            ASK_SHORT(j->tokens));
     ask_table_end(&t, ctx);
-    buf_addc(&ctx->out, '\n');
-}
-
-static void advise_text(struct cmd_ctx *ctx, const struct advise_job *j)
-{
-    if (j->change)
-        change_text(ctx, j);
-    if (j->has_model)
-        model_text(ctx, j);
-    near_text(ctx, j);
-}
-
-/* ---- JSON ---- */
-static void json_near(struct json_out *w, const struct advise_job *j)
-{
-    json_key(w, "runs");
-    json_arr(w);
-    for (size_t i = 0; i < j->near_count; i++) {
-        const struct plan_recipe *r = j->near[i];
-
-        json_obj(w);
-        json_kv_str(w, "name", r->name);
-        ask_json_num(w, "parameters", r->params);
-        json_kv_str(w, "optimizer", r->optimizer);
-        ask_json_num(w, "lr", r->lr);
-        ask_json_num(w, "batch", r->batch);
-        json_kv_str(w, "batch_unit", r->batch_unit);
-        json_kv_str(w, "warmup", r->warmup);
-        json_kv_str(w, "schedule", r->schedule);
-        json_kv_str(w, "source", r->source);
-        json_obj_end(w);
-    }
-    json_arr_end(w);
-}
-
-static void advise_json(struct cmd_ctx *ctx, const struct advise_job *j)
-{
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-advise/1");
-    json_kv_str(&w, "optimizer", j->optimizer);
-    if (j->change) {
-        json_key(&w, "change");
-        json_obj(&w);
-        ask_json_num(&w, "from_batch", j->from);
-        ask_json_num(&w, "batch", j->to);
-        ask_json_num(&w, "from_lr", j->lr);
-        ask_json_num(&w, "lr", j->ch.lr);
-        ask_json_num(&w, "lr_low", j->ch.low);
-        ask_json_num(&w, "lr_high", j->ch.high);
-        json_kv_str(&w, "rule", j->ch.rule->name);
-        json_kv_bool(&w, "capped", j->ch.capped);
-        json_kv_str(&w, "holds", j->ch.rule->holds);
-        json_kv_str(&w, "source", j->ch.rule->source);
-        json_obj_end(&w);
-    }
-    if (j->has_model) {
-        struct plan_range batch = plan_usual_batch(&j->recipes, j->params);
-        struct plan_range lr = plan_usual_lr(&j->recipes, j->params);
-
-        json_kv_str(&w, "model", j->model.name);
-        ask_json_num(&w, "tokens", j->tokens);
-        ask_json_range(&w, "lr", &lr);
-        ask_json_num(&w, "lr_deepseek", plan_lr_deepseek(j->compute));
-        ask_json_num(&w, "lr_kaplan", plan_lr_kaplan(j->params));
-        ask_json_range(&w, "batch_tokens", &batch);
-        ask_json_num(&w, "batch_deepseek", plan_batch_deepseek(j->compute));
-        json_kv_str(&w, "source", j->near[0]->source);
-    }
-    json_near(&w, j);
-    json_obj_end(&w);
     buf_addc(&ctx->out, '\n');
 }
 
@@ -258,8 +247,15 @@ static enum rc run_advise(struct cmd_ctx *ctx, struct err *err)
     struct advise_job j = { 0 };
     enum rc rc = read_advise(o, &j, err);
 
-    if (rc == RC_OK)
-        (o->ask.json ? advise_json : advise_text)(ctx, &j);
+    if (rc == RC_OK && o->ask.json) {
+        fields_write_report(&ctx->out, &advise_doc, &j);
+    } else if (rc == RC_OK) {
+        if (j.change)
+            change_text(ctx, &j);
+        if (j.has_model)
+            model_text(ctx, &j);
+        fields_print(&ctx->out, &ctx->out_term, &near_table, j.near, j.near_count, -1);
+    }
     arena_release(&j.arena);
     return rc;
 }

@@ -19,11 +19,12 @@ struct campaign_opts {
 };
 
 struct campaign_job {
-    struct ask ask;
-    struct plan_cluster cluster;
-    struct plan_best best;
+    struct ask ask; /* first: see ask_json_best() */
     struct plan_campaign_want want;
     struct plan_campaign r;
+    struct plan_range played_days;
+    double interruptions;
+    const char *failures_source;
     double deadline_s; /* 0: none */
 };
 
@@ -56,34 +57,32 @@ static enum rc read_want(const struct campaign_opts *o, struct plan_campaign_wan
 }
 
 /* Too many failures for any progress: said instead of a figure nobody could use. */
-static enum rc check_progress(const struct plan_campaign *r, struct err *err)
+static enum rc check_progress(double goodput, const struct plan_outage *o, struct err *err)
 {
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
-
-    if (r->goodput > 0.01)
+    if (goodput > 0.01)
         return RC_OK;
     err_hint(err, "A faster --write or --restart, or fewer GPUs, would let it advance.");
     return err_set(err, RC_LIMIT,
                    "with a failure every %s and %s to restart the run would not get anywhere",
-                   ask_time(r->outage.mtbf_s, a), ask_time(r->outage.restart_s, b));
+                   ASK_TIME(o->mtbf_s), ASK_TIME(o->restart_s));
 }
 
 /* Of adapters alone: what the optimizer holds, with 14 bytes for its 12. */
 static double adapter_bytes(const struct campaign_job *j)
 {
-    const struct plan_config *c = &j->best.config;
+    const struct plan_config *c = &j->ask.best.config;
     double gpus = (double)c->tp * c->pp * (c->zero ? (double)c->dp * c->cp : 1);
 
-    return (double)j->best.memory.kind[PLAN_MEM_OPTIMIZER] * gpus * 14 / 12;
+    return (double)j->ask.best.memory.kind[PLAN_MEM_OPTIMIZER] * gpus * 14 / 12;
 }
 
 static void campaign_of(struct campaign_job *j)
 {
-    if (j->best.config.lora_rank)
+    if (j->ask.best.config.lora_rank)
         j->want.checkpoint_bytes = adapter_bytes(j);
 
-    plan_campaign_of(&j->ask.facts, &j->ask.model, &j->ask.counts, &j->cluster, &j->best.config,
-                     &j->best.time, &j->want, &j->r);
+    plan_campaign_of(&j->ask.facts, &j->ask.model, &j->ask.counts, &j->ask.cluster,
+                     &j->ask.best.config, &j->ask.best.time, &j->want, &j->r);
 }
 
 /* Tokens that fit into the days: a run's time is proportional to them. */
@@ -100,7 +99,7 @@ static void tokens_for(struct campaign_job *j)
 /* A step that was measured: nothing is left to predict, and the band closes. */
 static enum rc measured_step(const char *text, struct campaign_job *j, struct err *err)
 {
-    struct plan_time *t = &j->best.time;
+    struct plan_time *t = &j->ask.best.time;
     double seconds;
 
     if (ask_seconds("--step", text, &seconds, err))
@@ -122,8 +121,7 @@ static enum rc read_job(const struct campaign_opts *o, struct campaign_job *j, s
     if (read_want(o, &j->want, err) ||
         (o->days && ask_seconds("--time", o->days, &j->deadline_s, err)))
         return err->code;
-    if (ask_cluster(&j->ask, &o->ask, o->ask.gpus, &j->cluster, err) ||
-        ask_best(&j->ask, &o->ask, &j->cluster, &j->best, err))
+    if (ask_cluster(&j->ask, &o->ask, o->ask.gpus, err) || ask_best(&j->ask, &o->ask, err))
         return err->code;
     if (o->step && measured_step(o->step, j, err))
         return err->code;
@@ -133,114 +131,175 @@ static enum rc read_job(const struct campaign_opts *o, struct campaign_job *j, s
     j->want.runs = RUNS;
     j->want.seed = SEED;
     campaign_of(j);
-    return check_progress(&j->r, err);
+    j->played_days =
+        (struct plan_range){ j->r.played.p10 / PLAN_DAY_S, j->r.played.mean / PLAN_DAY_S,
+                             j->r.played.p90 / PLAN_DAY_S };
+    j->interruptions = plan_outage_count(&j->r.outage, j->r.days.usual * PLAN_DAY_S);
+    j->failures_source = j->want.gpu_hours_fail > 0 ? "given" : j->r.rate.usual->source;
+    return check_progress(j->r.goodput, &j->r.outage, err);
 }
+
+/* ---- figures ---- */
+static const struct field played_fields[] = {
+    FIELD_OF("mean", struct plan_range, usual, "the mean"),
+    FIELD_OF("p10", struct plan_range, low, "a tenth is faster"),
+    FIELD_OF("p90", struct plan_range, high, "a tenth is slower"),
+};
+static FIELD_TABLE(played_table, "played", struct plan_range, played_fields);
+
+static const struct field band_fields[] = {
+    FIELD_OF("low", struct plan_band, low, "of the predicted time, at the low end"),
+    FIELD_OF("high", struct plan_band, high, "at the high end"),
+    FIELD_OF("n", struct plan_band, n, "published runs behind it"),
+    FIELD_OF("source", struct plan_band, source, "which runs"),
+};
+static FIELD_TABLE(band_table, "band", struct plan_band, band_fields);
+
+static const struct field bill_fields[] = {
+    ASK_RANGE("usd", struct plan_bill, usd, "dollars of the run"),
+    FIELD_OF("days", struct plan_bill, days, "days, interruptions included"),
+    FIELD_OF("interruptions", struct plan_bill, interruptions, "how many"),
+};
+static FIELD_TABLE(bill_table, "bill", struct plan_bill, bill_fields);
+
+static void json_bills(struct json_out *w, const void *obj)
+{
+    const struct campaign_job *j = obj;
+
+    json_key(w, "cost");
+    json_obj(w);
+    for (int i = 0; i < PLAN_PAYS; i++) {
+        json_key(w, i == PLAN_ON_DEMAND ? "on_demand" : plan_pay_names[i]);
+        if (j->r.bill[i].known)
+            fields_write(w, &bill_table, &j->r.bill[i]);
+        else
+            json_add_null(w);
+    }
+    json_obj_end(w);
+}
+
+#define S struct campaign_job
+static const struct field campaign_fields[] = {
+    FIELD_BY(ask_json_model),
+    FIELD_BY(ask_json_best),
+    FIELD_OF("tokens", S, ask.tokens, "to train on"),
+    FIELD_OF("steps", S, r.steps, "of the optimizer"),
+    FIELD_OF("tokens_s", S, r.tokens_s, "tokens a second while it runs"),
+    FIELD_OF("clean_days", S, r.clean_days, "days without an interruption"),
+    ASK_RANGE("days", S, r.days, "days of the run", .title = "days", .words = ask_short),
+    ASK_RANGE("gpu_hours", S, r.gpu_hours, "GPU-hours of the run", .title = "GPU-hours",
+              .words = ask_short),
+    FIELD_SUB("band", S, r.band, &band_table, "error of the predicted time"),
+    ASK_RANGE("gpu_hours_a_failure", S, r.rate.gpu_hours, "GPU-hours between failures"),
+    FIELD_OF("failures_source", S, failures_source, "where that rate comes from"),
+    FIELD_OF("mtbf_s", S, r.outage.mtbf_s, "seconds between failures of the run"),
+    FIELD_OF("interruptions", S, interruptions, "of the run", .title = "interruptions",
+             .words = ask_short),
+    FIELD_OF("checkpoint_bytes", S, r.checkpoint_bytes, "of one save"),
+    FIELD_OF("save_s", S, r.outage.save_s, "seconds to write it"),
+    FIELD_OF("restart_s", S, r.outage.restart_s, "seconds from a failure to the next step"),
+    FIELD_OF("interval_s", S, r.interval_s, "seconds between saves", .title = "save every",
+             .words = ask_time),
+    FIELD_OF("interval_young_s", S, r.interval_young_s, "the best by Young's formula"),
+    FIELD_OF("interval_daly_s", S, r.interval_daly_s, "by Daly's"),
+    FIELD_OF("goodput", S, r.goodput, "share of the time that trains"),
+    FIELD_OF("goodput_linear", S, r.ettr, "by the linear formula"),
+    FIELD_OF("nodes_away", S, r.mean_away, "nodes that are broken, on the average"),
+    FIELD_OF("spare_nodes", S, r.spares, "that suffice", .title = "spare nodes"),
+    FIELD_SUB("played_days", S, played_days, &played_table, "days of runs played at random"),
+    FIELD_OF("gpu_w", S, r.gpu_w, "watts of all GPUs"),
+    FIELD_OF("site_w", S, r.site_w, "watts with hosts and cooling", .title = "power",
+             .words = ask_watts),
+    FIELD_OF("gpu_kwh", S, r.gpu_kwh, "energy of the GPUs"),
+    FIELD_OF("site_kwh", S, r.site_kwh, "energy with hosts and cooling"),
+    FIELD_BY(json_bills),
+};
+static FIELD_TABLE(campaign_doc, "stoker.plan-campaign/1", S, campaign_fields);
+#undef S
 
 /* ---- text ---- */
-static void range_text(const struct plan_range *r, const char *(*fmt)(double, char *),
-                       char value[ASK_TEXT_MAX], char range[2 * ASK_TEXT_MAX])
-{
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
-
-    fmt(r->usual, value);
-    range[0] = 0;
-    if (r->low < r->high)
-        snprintf(range, 2 * ASK_TEXT_MAX, "%s to %s", fmt(r->low, a), fmt(r->high, b));
-}
-
 static void time_rows(struct ask_table *t, const struct campaign_job *j)
 {
     const struct plan_campaign *r = &j->r;
-    char v[ASK_TEXT_MAX], w[2 * ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
+    char range[2 * ASK_TEXT_MAX];
 
-    range_text(&r->days, ask_short, v, w);
-    ask_row(t, "days", v, w,
-            "%s tokens in %.0f steps: %s without interruptions, over a goodput of %.1f %%; the "
-            "range is the model's error (%+.0f to %+.0f %%) and that of failure rates",
-            ask_short(j->ask.tokens, a), r->steps, ask_short(r->clean_days, b), 100 * r->goodput,
-            100 * (r->band.low - 1), 100 * (r->band.high - 1));
-    range_text(&r->gpu_hours, ask_short, v, w);
-    ask_row(t, "GPU-hours", v, w, "%lld GPUs", (long long)j->cluster.gpus);
-    snprintf(w, sizeof(w), "%s to %s", ask_short(r->played.p10 / PLAN_DAY_S, a),
-             ask_short(r->played.p90 / PLAN_DAY_S, b));
-    ask_row(t, "days, played", ask_short(r->played.mean / PLAN_DAY_S, v), w,
+    ask_figure(t, "days",
+               "%s tokens in %.0f steps: %s without interruptions, over a goodput of %.1f %%; the "
+               "range is the model's error (%+.0f to %+.0f %%) and that of failure rates",
+               ASK_SHORT(j->ask.tokens), r->steps, ASK_SHORT(r->clean_days), 100 * r->goodput,
+               100 * (r->band.low - 1), 100 * (r->band.high - 1));
+    ask_figure(t, "gpu_hours", "%lld GPUs", (long long)j->ask.cluster.gpus);
+    snprintf(range, sizeof(range), "%s to %s", ASK_SHORT(j->played_days.low),
+             ASK_SHORT(j->played_days.high));
+    ask_row(t, "days, played", ASK_SHORT(j->played_days.usual), range,
             "the mean and eight of ten of %d runs with random failures: luck alone", RUNS);
 }
 
 static void failure_rows(struct ask_table *t, const struct campaign_job *j)
 {
     const struct plan_campaign *r = &j->r;
-    double gpus = (double)j->cluster.gpus, wall = r->days.usual * PLAN_DAY_S;
-    char v[ASK_TEXT_MAX], w[2 * ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX], c[ASK_TEXT_MAX];
+    const struct plan_range *rate = &r->rate.gpu_hours;
+    double gpus = (double)j->ask.cluster.gpus;
+    double gpu_hours = r->days.usual * PLAN_DAY_S * gpus / PLAN_HOUR_S;
+    char range[2 * ASK_TEXT_MAX];
 
-    snprintf(w, sizeof(w), "%s to %s", ask_time(r->rate.gpu_hours.low * PLAN_HOUR_S / gpus, a),
-             ask_time(r->rate.gpu_hours.high * PLAN_HOUR_S / gpus, b));
-    ask_row(t, "between failures", ask_time(r->outage.mtbf_s, v), w,
-            "%s GPU-hours a failure (%s; range %s to %s)", ask_short(r->rate.gpu_hours.usual, c),
+    snprintf(range, sizeof(range), "%s to %s", ASK_TIME(rate->low * PLAN_HOUR_S / gpus),
+             ASK_TIME(rate->high * PLAN_HOUR_S / gpus));
+    ask_row(t, "between failures", ASK_TIME(r->outage.mtbf_s), range,
+            "%s GPU-hours a failure (%s; range %s to %s)", ASK_SHORT(rate->usual),
             j->want.gpu_hours_fail > 0 ? "given" : r->rate.usual->name, r->rate.worst->name,
             r->rate.best->name);
-    snprintf(w, sizeof(w), "%s to %s",
-             ask_short(wall * gpus / PLAN_HOUR_S / r->rate.gpu_hours.high, a),
-             ask_short(wall * gpus / PLAN_HOUR_S / r->rate.gpu_hours.low, b));
-    ask_row(t, "interruptions", ask_short(plan_outage_count(&r->outage, wall), v), w,
-            "each costs %s to restart and half an interval of work",
-            ask_time(r->outage.restart_s, a));
-    ask_row(
-        t, "save every", ask_time(r->interval_s, v), "",
-        "%.0f steps; %s takes %s to write; Young says %s, Daly %s; the linear formula's goodput is "
-        "%.1f %%",
-        fmax(1, round(r->interval_s / j->best.time.step_s)), ask_bytes(r->checkpoint_bytes, a),
-        ask_time(r->outage.save_s, b), ask_time(r->interval_young_s, c),
-        ask_time(r->interval_daly_s, w), 100 * r->ettr);
-    snprintf(v, sizeof(v), "%lld", (long long)r->spares);
-    ask_row(
-        t, "spare nodes", v, "",
-        "enough with %.4g %%: %.2g nodes are away on the average (%.0f %% of failures take one, "
-        "for %s)",
-        100 * (j->want.spares_p > 0 ? j->want.spares_p : 0.99), r->mean_away,
-        100 * plan_fact(&j->ask.facts, "hardware_share"),
-        ask_time(j->want.repair_s > 0 ? j->want.repair_s
-                                      : plan_fact(&j->ask.facts, "repair_h") * PLAN_HOUR_S,
-                 a));
+    snprintf(range, sizeof(range), "%s to %s", ASK_SHORT(gpu_hours / rate->high),
+             ASK_SHORT(gpu_hours / rate->low));
+    ask_row(t, "interruptions", ASK_SHORT(j->interruptions), range,
+            "each costs %s to restart and half an interval of work", ASK_TIME(r->outage.restart_s));
+    ask_figure(t, "interval_s",
+               "%.0f steps; %s takes %s to write; Young says %s, Daly %s; the linear formula's "
+               "goodput is %.1f %%",
+               fmax(1, round(r->interval_s / j->ask.best.time.step_s)),
+               ASK_BYTES(r->checkpoint_bytes), ASK_TIME(r->outage.save_s),
+               ASK_TIME(r->interval_young_s), ASK_TIME(r->interval_daly_s), 100 * r->ettr);
+    ask_figure(t, "spare_nodes",
+               "enough with %.4g %%: %.2g nodes are away on the average (%.0f %% of failures take "
+               "one, for %s)",
+               100 * (j->want.spares_p > 0 ? j->want.spares_p : 0.99), r->mean_away,
+               100 * plan_fact(&j->ask.facts, "hardware_share"),
+               ASK_TIME(j->want.repair_s > 0 ? j->want.repair_s
+                                             : plan_fact(&j->ask.facts, "repair_h") * PLAN_HOUR_S));
 }
 
 static void power_rows(struct ask_table *t, const struct campaign_job *j)
 {
     const struct plan_campaign *r = &j->r;
-    char v[ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
+    char value[ASK_TEXT_MAX];
 
-    ask_row(t, "power", ask_watts(r->site_w, v), "",
-            "%s of GPUs (%.0f W each, their limit is %.0f), with hosts and a PUE of %.2g",
-            ask_watts(r->gpu_w, b), r->gpu_w / (double)j->cluster.gpus, j->cluster.gpu.power_w,
-            plan_fact(&j->ask.facts, "pue"));
-    snprintf(v, sizeof(v), "%s kWh", ask_short(r->site_kwh, a));
-    ask_row(t, "energy", v, "", "%s kWh of it in GPUs", ask_short(r->gpu_kwh, b));
+    ask_figure(t, "site_w",
+               "%s of GPUs (%.0f W each, their limit is %.0f), with hosts and a PUE of %.2g",
+               ASK_WATTS(r->gpu_w), r->gpu_w / (double)j->ask.cluster.gpus,
+               j->ask.cluster.gpu.power_w, plan_fact(&j->ask.facts, "pue"));
+    snprintf(value, sizeof(value), "%s kWh", ASK_SHORT(r->site_kwh));
+    ask_row(t, "energy", value, "", "%s kWh of it in GPUs", ASK_SHORT(r->gpu_kwh));
 }
 
 static void money_rows(struct ask_table *t, const struct campaign_job *j)
 {
-    char v[ASK_TEXT_MAX], w[2 * ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
-
     for (int i = 0; i < PLAN_PAYS; i++) {
         const struct plan_bill *bill = &j->r.bill[i];
 
-        if (!bill->known) {
+        if (!bill->known)
             ask_row(t, plan_pay_names[i], "-", "", "no price is known: give --price");
-            continue;
-        }
-        range_text(&bill->usd, ask_usd, v, w);
-        if (i == PLAN_SPOT)
-            ask_row(t, plan_pay_names[i], v, w,
-                    "%s days with %s interruptions: %.3g %% of instances a month are taken away",
-                    ask_short(bill->days, a), ask_short(bill->interruptions, b),
-                    100 * plan_spot_rate(&j->ask.facts, &j->cluster.gpu).usual);
+        else if (i == PLAN_SPOT)
+            ask_range(t, plan_pay_names[i], &bill->usd, ask_usd,
+                      "%s days with %s interruptions: %.3g %% of instances a month are taken away",
+                      ASK_SHORT(bill->days), ASK_SHORT(bill->interruptions),
+                      100 * plan_spot_rate(&j->ask.facts, &j->ask.cluster.gpu).usual);
         else
-            ask_row(t, plan_pay_names[i], v, w, "%s a GPU-hour%s%s",
-                    ask_usd(bill->usd.usual / j->r.gpu_hours.usual, a),
-                    i == PLAN_RESERVED ? ", 30 to 66 % off" : ", prices of ",
-                    i == PLAN_RESERVED        ? ""
-                    : j->want.price_usd_h > 0 ? "yours"
-                                              : j->cluster.gpu.price_date);
+            ask_range(t, plan_pay_names[i], &bill->usd, ask_usd, "%s a GPU-hour%s%s",
+                      ASK_USD(bill->usd.usual / j->r.gpu_hours.usual),
+                      i == PLAN_RESERVED ? ", 30 to 66 % off" : ", prices of ",
+                      i == PLAN_RESERVED        ? ""
+                      : j->want.price_usd_h > 0 ? "yours"
+                                                : j->ask.cluster.gpu.price_date);
     }
 }
 
@@ -284,97 +343,14 @@ static void campaign_text(struct cmd_ctx *ctx, const struct campaign_job *j)
 {
     struct ask_table t;
 
-    ask_head(ctx, &j->ask, &j->cluster, &j->best);
-    ask_table_begin(&t, "");
+    ask_head(ctx, &j->ask);
+    ask_table_begin(&t, &campaign_doc, j);
     time_rows(&t, j);
     failure_rows(&t, j);
     power_rows(&t, j);
     money_rows(&t, j);
     ask_table_end(&t, ctx);
     campaign_notes(ctx, j);
-}
-
-/* ---- JSON ---- */
-static void json_bills(struct json_out *w, const struct campaign_job *j)
-{
-    json_key(w, "cost");
-    json_obj(w);
-    for (int i = 0; i < PLAN_PAYS; i++) {
-        const struct plan_bill *b = &j->r.bill[i];
-
-        json_key(w, i == PLAN_ON_DEMAND ? "on_demand" : plan_pay_names[i]);
-        if (!b->known) {
-            json_add_null(w);
-            continue;
-        }
-        json_obj(w);
-        ask_json_range(w, "usd", &b->usd);
-        ask_json_num(w, "days", b->days);
-        ask_json_num(w, "interruptions", b->interruptions);
-        json_obj_end(w);
-    }
-    json_obj_end(w);
-}
-
-static void json_failures(struct json_out *w, const struct campaign_job *j)
-{
-    const struct plan_campaign *r = &j->r;
-
-    ask_json_range(w, "gpu_hours_a_failure", &r->rate.gpu_hours);
-    json_kv_str(w, "failures_source", j->want.gpu_hours_fail > 0 ? "given" : r->rate.usual->source);
-    ask_json_num(w, "mtbf_s", r->outage.mtbf_s);
-    ask_json_num(w, "interruptions", plan_outage_count(&r->outage, r->days.usual * PLAN_DAY_S));
-    ask_json_num(w, "checkpoint_bytes", r->checkpoint_bytes);
-    ask_json_num(w, "save_s", r->outage.save_s);
-    ask_json_num(w, "restart_s", r->outage.restart_s);
-    ask_json_num(w, "interval_s", r->interval_s);
-    ask_json_num(w, "interval_young_s", r->interval_young_s);
-    ask_json_num(w, "interval_daly_s", r->interval_daly_s);
-    ask_json_num(w, "goodput", r->goodput);
-    ask_json_num(w, "goodput_linear", r->ettr);
-    ask_json_num(w, "nodes_away", r->mean_away);
-    json_kv_int(w, "spare_nodes", r->spares);
-}
-
-static void campaign_json(struct cmd_ctx *ctx, const struct campaign_job *j)
-{
-    const struct plan_campaign *r = &j->r;
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-campaign/1");
-    if (j->ask.planned)
-        train_spec_json(&w, j->ask.planned);
-    json_kv_str(&w, "model", j->ask.model.name);
-    ask_json_best(&w, &j->cluster, &j->best);
-    ask_json_num(&w, "tokens", j->ask.tokens);
-    ask_json_num(&w, "steps", r->steps);
-    ask_json_num(&w, "tokens_s", r->tokens_s);
-    ask_json_num(&w, "clean_days", r->clean_days);
-    ask_json_range(&w, "days", &r->days);
-    ask_json_range(&w, "gpu_hours", &r->gpu_hours);
-    json_key(&w, "band");
-    json_obj(&w);
-    ask_json_num(&w, "low", r->band.low);
-    ask_json_num(&w, "high", r->band.high);
-    json_kv_int(&w, "n", r->band.n);
-    json_kv_str(&w, "source", r->band.source);
-    json_obj_end(&w);
-    json_failures(&w, j);
-    json_key(&w, "played_days");
-    json_obj(&w);
-    ask_json_num(&w, "mean", r->played.mean / PLAN_DAY_S);
-    ask_json_num(&w, "p10", r->played.p10 / PLAN_DAY_S);
-    ask_json_num(&w, "p90", r->played.p90 / PLAN_DAY_S);
-    json_obj_end(&w);
-    ask_json_num(&w, "gpu_w", r->gpu_w);
-    ask_json_num(&w, "site_w", r->site_w);
-    ask_json_num(&w, "gpu_kwh", r->gpu_kwh);
-    ask_json_num(&w, "site_kwh", r->site_kwh);
-    json_bills(&w, j);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
 }
 
 static enum rc run_campaign(struct cmd_ctx *ctx, struct err *err)
@@ -388,7 +364,7 @@ static enum rc run_campaign(struct cmd_ctx *ctx, struct err *err)
     j.want.walls = xcalloc(RUNS, sizeof(double));
     rc = read_job(o, &j, err);
     if (rc == RC_OK && o->ask.json)
-        campaign_json(ctx, &j);
+        fields_write_report(&ctx->out, &campaign_doc, &j);
     else if (rc == RC_OK)
         campaign_text(ctx, &j);
     if (rc == RC_OK && j.deadline_s > 0 && j.ask.tokens_given &&
@@ -479,10 +455,10 @@ struct goodput_job {
     struct plan_gpu gpu;
     struct plan_failure_rate rate;
     struct plan_outage o;
-    double bytes, interval_s, goodput, away;
-    double spares_p;
-    int64_t gpus, nodes;
-    struct plan_played played;
+    double bytes, interval_s, young_s, daly_s, goodput, linear, away, played;
+    double spares_p; /* asked for */
+    double suffice;  /* what the spares reach */
+    int64_t gpus, nodes, spares;
     const struct train_job *planned; /* NULL: no spec */
 };
 
@@ -551,10 +527,15 @@ static enum rc goodput_read(const struct goodput_opts *o, struct arena *a, struc
                                                         (double)j->nodes);
     j->o.restart_s = w.restart_s > 0 ? w.restart_s : plan_fact(&j->facts, "restart_s");
     j->interval_s = w.interval_s > 0 ? w.interval_s : plan_outage_interval(&j->o);
+    j->young_s = plan_interval_young(j->o.save_s, j->o.mtbf_s);
+    j->daly_s = plan_interval_daly(j->o.save_s, j->o.mtbf_s);
     j->goodput = 1 / plan_wall_factor(&j->o, j->interval_s);
+    j->linear = plan_ettr(&j->o, j->interval_s);
     repair = w.repair_s > 0 ? w.repair_s : plan_fact(&j->facts, "repair_h") * PLAN_HOUR_S;
     j->away = plan_fact(&j->facts, "hardware_share") / j->o.mtbf_s * repair;
     j->spares_p = w.spares_p > 0 ? w.spares_p : 0.99;
+    j->spares = plan_spares_for(j->away, j->spares_p);
+    j->suffice = plan_spares_suffice(j->away, j->spares);
     return RC_OK;
 }
 
@@ -565,8 +546,8 @@ static void goodput_intervals(struct cmd_ctx *ctx, const struct goodput_job *j)
         double s;
     } rows[] = {
         { "best (exact)", plan_outage_interval(&j->o) },
-        { "Young", plan_interval_young(j->o.save_s, j->o.mtbf_s) },
-        { "Daly", plan_interval_daly(j->o.save_s, j->o.mtbf_s) },
+        { "Young", j->young_s },
+        { "Daly", j->daly_s },
         { "half of best", plan_outage_interval(&j->o) / 2 },
         { "twice best", plan_outage_interval(&j->o) * 2 },
         { "10 minutes", 600 },
@@ -597,15 +578,15 @@ static void goodput_intervals(struct cmd_ctx *ctx, const struct goodput_job *j)
 
 static void goodput_spares(struct cmd_ctx *ctx, const struct goodput_job *j)
 {
-    int64_t enough = plan_spares_for(j->away, j->spares_p), step = enough / SPARES_SHOWN + 1;
+    int64_t step = j->spares / SPARES_SHOWN + 1;
     struct table *t = table_new();
 
     table_col(t, "spare nodes", TABLE_RIGHT);
     table_col(t, "of the cluster", TABLE_RIGHT);
     table_col(t, "suffice at a moment", TABLE_RIGHT);
-    for (int64_t k = enough % step; k <= enough + step; k += step) {
+    for (int64_t k = j->spares % step; k <= j->spares + step; k += step) {
         table_row(t);
-        table_cell(t, k == enough ? COLOUR_BOLD : COLOUR_NONE, "%lld", (long long)k);
+        table_cell(t, k == j->spares ? COLOUR_BOLD : COLOUR_NONE, "%lld", (long long)k);
         table_cell(t, COLOUR_NONE, "%.2f %%", 100 * (double)k / (double)j->nodes);
         table_cell(t, COLOUR_NONE, "%.2f %%", 100 * plan_spares_suffice(j->away, k));
     }
@@ -616,68 +597,65 @@ static void goodput_spares(struct cmd_ctx *ctx, const struct goodput_job *j)
 
 static void goodput_text(struct cmd_ctx *ctx, const struct goodput_job *j)
 {
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX], c[ASK_TEXT_MAX];
+    const struct plan_range *rate = &j->rate.gpu_hours;
     double gpus = (double)j->gpus;
 
     ask_note(ctx,
              "%lld x %s fail once in %s (%s to %s): %s GPU-hours a failure (%s). A checkpoint of "
              "%s is written in %s; a restart takes %s.",
-             (long long)j->gpus, j->gpu.name, ask_time(j->o.mtbf_s, a),
-             ask_time(j->rate.gpu_hours.low * PLAN_HOUR_S / gpus, b),
-             ask_time(j->rate.gpu_hours.high * PLAN_HOUR_S / gpus, c),
-             ask_short(j->rate.gpu_hours.usual, (char[ASK_TEXT_MAX]){ 0 }), j->rate.usual->source,
-             ask_bytes(j->bytes, (char[ASK_TEXT_MAX]){ 0 }),
-             ask_time(j->o.save_s, (char[ASK_TEXT_MAX]){ 0 }),
-             ask_time(j->o.restart_s, (char[ASK_TEXT_MAX]){ 0 }));
+             (long long)j->gpus, j->gpu.name, ASK_TIME(j->o.mtbf_s),
+             ASK_TIME(rate->low * PLAN_HOUR_S / gpus), ASK_TIME(rate->high * PLAN_HOUR_S / gpus),
+             ASK_SHORT(rate->usual), j->rate.usual->source, ASK_BYTES(j->bytes),
+             ASK_TIME(j->o.save_s), ASK_TIME(j->o.restart_s));
     buf_addc(&ctx->out, '\n');
     goodput_intervals(ctx, j);
     ask_note(
         ctx,
         "\nSaving every %s: %.2f %% by the formula, %.2f %% in %d played runs of 100 failures, "
         "%.2f %% by the linear formula of Kokolis et al. 2025.",
-        ask_time(j->interval_s, a), 100 * j->goodput, 100 * (100 * j->o.mtbf_s) / j->played.mean,
-        RUNS, 100 * plan_ettr(&j->o, j->interval_s));
+        ASK_TIME(j->interval_s), 100 * j->goodput, 100 * j->played, RUNS, 100 * j->linear);
     goodput_spares(ctx, j);
     ask_note(ctx, "\n%lld spare nodes suffice with %.4g %%; %.3g are away on the average.",
-             (long long)plan_spares_for(j->away, j->spares_p), 100 * j->spares_p, j->away);
+             (long long)j->spares, 100 * j->spares_p, j->away);
 }
 
-static void goodput_json(struct cmd_ctx *ctx, const struct goodput_job *j)
+static void json_planned(struct json_out *w, const void *obj)
 {
-    struct json_out w;
+    const struct goodput_job *j = obj;
 
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-goodput/1");
     if (j->planned)
-        train_spec_json(&w, j->planned);
-    json_kv_str(&w, "gpu", j->gpu.name);
-    json_kv_int(&w, "gpus", j->gpus);
-    ask_json_range(&w, "gpu_hours_a_failure", &j->rate.gpu_hours);
-    ask_json_num(&w, "mtbf_s", j->o.mtbf_s);
-    ask_json_num(&w, "checkpoint_bytes", j->bytes);
-    ask_json_num(&w, "save_s", j->o.save_s);
-    ask_json_num(&w, "restart_s", j->o.restart_s);
-    ask_json_num(&w, "interval_s", j->interval_s);
-    ask_json_num(&w, "interval_young_s", plan_interval_young(j->o.save_s, j->o.mtbf_s));
-    ask_json_num(&w, "interval_daly_s", plan_interval_daly(j->o.save_s, j->o.mtbf_s));
-    ask_json_num(&w, "goodput", j->goodput);
-    ask_json_num(&w, "goodput_played", 100 * j->o.mtbf_s / j->played.mean);
-    ask_json_num(&w, "goodput_linear", plan_ettr(&j->o, j->interval_s));
-    ask_json_num(&w, "nodes_away", j->away);
-    json_kv_int(&w, "spare_nodes", plan_spares_for(j->away, j->spares_p));
-    ask_json_num(&w, "spares_suffice",
-                 plan_spares_suffice(j->away, plan_spares_for(j->away, j->spares_p)));
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
+        train_spec_json(w, j->planned);
 }
+
+#define S struct goodput_job
+static const struct field goodput_fields[] = {
+    FIELD_BY(json_planned),
+    FIELD_OF("gpu", S, gpu.name, "kind of GPU"),
+    FIELD_OF("gpus", S, gpus, "GPUs of the job"),
+    ASK_RANGE("gpu_hours_a_failure", S, rate.gpu_hours, "GPU-hours between failures"),
+    FIELD_OF("mtbf_s", S, o.mtbf_s, "seconds between failures of the job"),
+    FIELD_OF("checkpoint_bytes", S, bytes, "of one save"),
+    FIELD_OF("save_s", S, o.save_s, "seconds to write it"),
+    FIELD_OF("restart_s", S, o.restart_s, "seconds from a failure to the next step"),
+    FIELD_OF("interval_s", S, interval_s, "seconds between saves"),
+    FIELD_OF("interval_young_s", S, young_s, "the best by Young's formula"),
+    FIELD_OF("interval_daly_s", S, daly_s, "by Daly's"),
+    FIELD_OF("goodput", S, goodput, "share of the time that trains"),
+    FIELD_OF("goodput_played", S, played, "in runs played at random"),
+    FIELD_OF("goodput_linear", S, linear, "by the linear formula"),
+    FIELD_OF("nodes_away", S, away, "nodes that are broken, on the average"),
+    FIELD_OF("spare_nodes", S, spares, "that suffice"),
+    FIELD_OF("spares_suffice", S, suffice, "how probably they do"),
+};
+static FIELD_TABLE(goodput_doc, "stoker.plan-goodput/1", S, goodput_fields);
+#undef S
 
 static enum rc run_goodput(struct cmd_ctx *ctx, struct err *err)
 {
     static const char *const taken[] = { "--model", "--gpus", "--gpu", NULL };
     struct goodput_opts *o = ctx->opts;
     struct goodput_job j = { 0 };
-    struct plan_campaign check;
+    struct plan_played played;
     struct arena a = { 0 };
     double *walls = NULL;
     enum rc rc = ask_spec(ctx, &o->ask, NULL, false, err);
@@ -686,15 +664,18 @@ static enum rc run_goodput(struct cmd_ctx *ctx, struct err *err)
         rc = goodput_read(o, &a, &j, err);
     if (rc == RC_OK && o->ask.planned)
         train_spec_keep(o->ask.planned, taken);
-    check = (struct plan_campaign){ .goodput = j.goodput, .outage = j.o };
     if (rc == RC_OK)
-        rc = check_progress(&check, err);
+        rc = check_progress(j.goodput, &j.o, err);
     if (rc == RC_OK) {
         walls = xcalloc(RUNS, sizeof(*walls));
-        plan_outage_play(&j.o, 100 * j.o.mtbf_s, j.interval_s, RUNS, SEED, walls, &j.played);
+        plan_outage_play(&j.o, 100 * j.o.mtbf_s, j.interval_s, RUNS, SEED, walls, &played);
+        j.played = 100 * j.o.mtbf_s / played.mean;
         if (o->ask.planned && !o->ask.json)
             train_spec_print(ctx, o->ask.planned);
-        (o->ask.json ? goodput_json : goodput_text)(ctx, &j);
+        if (o->ask.json)
+            fields_write_report(&ctx->out, &goodput_doc, &j);
+        else
+            goodput_text(ctx, &j);
     }
     free(walls);
     train_job_free(o->ask.planned);

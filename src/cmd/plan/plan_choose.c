@@ -23,19 +23,26 @@ struct choose_opts {
 struct choice {
     struct plan_gpu gpu;
     struct plan_sized s;
-    bool fits, affordable, in_time;
+    bool fits, affordable;
     double usd;    /* of the run; for serving of an hour; NaN: no price */
     double metric; /* days; for serving tokens/s of one stream at most */
     int64_t gpus;
     char why_not[ERR_MSG_MAX];
+    /* what is shown: 0 or NaN where it does not fit */
+    int64_t sheet_gb, shown_gpus;
+    double shown_metric, shown_usd;
+    bool shown_affordable;
+    const char *remark;
 };
 
 struct choose_job {
     struct ask ask;
     enum use use;
     double budget, days; /* 0: none */
-    struct choice rows[KINDS];
+    struct choice row[KINDS], *rows;
+    size_t count;
     int best; /* -1: none */
+    const char *choice;
 };
 
 /* ---- serving: a stream reads every weight for each token ---- */
@@ -84,7 +91,6 @@ static void serve_choice(const struct choose_job *j, const struct ask_opts *o, s
     c->metric = c->gpu.mem_bytes_s * (double)tp / active; /* stages take turns */
     c->usd = c->gpu.price_usd_h > 0 ? c->gpu.price_usd_h * (double)c->gpus : NAN;
     c->affordable = j->budget <= 0 || c->usd * PLAN_MONTH_H <= j->budget;
-    c->in_time = true;
     if (!c->fits)
         snprintf(c->why_not, sizeof(c->why_not), "the weights need %lld of them",
                  (long long)c->gpus);
@@ -104,7 +110,7 @@ static void train_choice(const struct choose_job *j, const struct ask_opts *o, s
         str_copy(c->why_not, sizeof(c->why_not), err.msg);
         return;
     }
-    c->fits = c->in_time = true;
+    c->fits = true;
     c->gpus = c->s.cluster.gpus;
     c->metric = c->s.campaign.days.usual;
     c->usd = c->s.campaign.bill[PLAN_ON_DEMAND].known ? c->s.campaign.bill[PLAN_ON_DEMAND].usd.usual
@@ -215,6 +221,8 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
     if (!j->ask.tokens_given && j->use != USE_PRETRAIN)
         j->ask.tokens = 1e9;
     j->best = -1;
+    j->rows = j->row;
+    j->count = KINDS;
     for (int i = 0; i < KINDS; i++) {
         struct choice *c = &j->rows[i];
 
@@ -231,57 +239,70 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
         if (c->fits && c->affordable && (j->best < 0 || better(c, &j->rows[j->best])))
             j->best = i;
     }
+    for (int i = 0; i < KINDS; i++) {
+        struct choice *c = &j->rows[i];
+
+        c->sheet_gb = sheet_gigabytes(&c->gpu);
+        c->shown_gpus = c->fits ? c->gpus : 0;
+        c->shown_metric = c->fits ? c->metric : (double)NAN;
+        c->shown_usd = c->fits ? c->usd : (double)NAN;
+        c->shown_affordable = c->fits && c->affordable;
+        c->remark = i == j->best     ? "the choice"
+                    : !c->fits       ? c->why_not
+                    : !c->affordable ? isnan(c->usd) ? "no price is known" : "above the budget"
+                                     : "";
+    }
+    j->choice = j->best < 0 ? NULL : j->rows[j->best].gpu.alias;
     return RC_OK;
 }
 
+/* ---- figures ---- */
+#define S struct choice
+#define CHOICE_FIELDS(metric_key, metric_doc, metric_title, usd_key, usd_doc, usd_title)           \
+    FIELD_OF("gpu", S, gpu.alias, "kind of GPU", .title = "GPU", .flags = TABLE_WHOLE),            \
+        FIELD_OF(NULL, S, sheet_gb, "", .title = "GB"),                                            \
+        FIELD_OF("memory_bytes", S, gpu.mem_bytes, "that a program can have"),                     \
+        FIELD_OF("memory_bytes_s", S, gpu.mem_bytes_s, "bandwidth", .title = "TB/s",               \
+                 .fmt = "%.2f", .scale = 1e-12),                                                   \
+        FIELD_OF("bf16_flops", S, gpu.bf16_flops, "FLOP/s, dense", .title = "bf16 TFLOP/s",        \
+                 .scale = 1e-12),                                                                  \
+        FIELD_OF("link_bytes_s", S, gpu.link_bytes_s, "NVLink, one direction; 0: none"),           \
+        FIELD_OF(NULL, S, gpu.link_bytes_s, "", .title = "link GB/s", .scale = 1e-9,               \
+                 .above_0 = true),                                                                 \
+        FIELD_OF("usd_gpu_hour", S, gpu.price_usd_h, "dollars a GPU-hour", .title = "$/h",         \
+                 .fmt = "%.2f", .above_0 = true),                                                  \
+        FIELD_OF("price_date", S, gpu.price_date, "of that price"),                                \
+        FIELD_OF("fits", S, fits, "some number of them does it"),                                  \
+        FIELD_OF("gpus", S, shown_gpus, "the fewest", .title = "GPUs", .above_0 = true),           \
+        FIELD_OF(metric_key, S, shown_metric, metric_doc, .title = (metric_title),                 \
+                 .words = ask_short),                                                              \
+        FIELD_OF(usd_key, S, shown_usd, usd_doc, .title = (usd_title), .words = ask_usd),          \
+        FIELD_OF("affordable", S, shown_affordable, "it is within the budget"),                    \
+        FIELD_OF(NULL, S, remark, "", .title = "", .flags = TABLE_WRAP, .colour = COLOUR_DIM)
+static const struct field train_fields[] = {
+    CHOICE_FIELDS("days", "of the run", "days", "usd", "dollars of the run", "cost"),
+};
+static FIELD_TABLE(train_table, "kind of GPU", S, train_fields);
+static const struct field serve_fields[] = {
+    CHOICE_FIELDS("tokens_s_most", "of one stream, at most", "tokens/s at most", "usd_hour",
+                  "dollars an hour of all", "$/h in all"),
+};
+static FIELD_TABLE(serve_table, "kind of GPU that serves", S, serve_fields);
+#undef S
+
+#define S struct choose_job
+#define CHOOSE_FIELDS(table)                                                                       \
+    FIELD_OF("model", S, ask.model.name, "that is trained or served"),                             \
+        FIELD_NAME_OF("use", S, use, use_names, "what for"),                                       \
+        FIELD_OF("choice", S, choice, "the cheapest that does it; null: none does"),               \
+        FIELD_SUBS("gpus", S, rows, count, table, "kinds that were compared")
+static const struct field choose_train_fields[] = { CHOOSE_FIELDS(&train_table) };
+static FIELD_TABLE(choose_train_doc, "stoker.plan-choose/1", S, choose_train_fields);
+static const struct field choose_serve_fields[] = { CHOOSE_FIELDS(&serve_table) };
+static FIELD_TABLE(choose_serve_doc, "stoker.plan-choose/1", S, choose_serve_fields);
+#undef S
+
 /* ---- text ---- */
-static void choose_table(struct cmd_ctx *ctx, const struct choose_job *j)
-{
-    bool serve = j->use == USE_SERVE;
-    const struct {
-        const char *title;
-        int flags;
-    } cols[] = {
-        { "GPU", TABLE_LEFT | TABLE_WHOLE },
-        { "GB", TABLE_RIGHT },
-        { "TB/s", TABLE_RIGHT },
-        { "bf16 TFLOP/s", TABLE_RIGHT },
-        { "link GB/s", TABLE_RIGHT },
-        { "$/h", TABLE_RIGHT },
-        { "GPUs", TABLE_RIGHT },
-        { serve ? "tokens/s at most" : "days", TABLE_RIGHT },
-        { serve ? "$/h in all" : "cost", TABLE_RIGHT },
-        { "", TABLE_LEFT | TABLE_WRAP },
-    };
-    struct table *t = table_new();
-    char v[ASK_TEXT_MAX];
-
-    for (size_t i = 0; i < ARRAY_SIZE(cols); i++)
-        table_col(t, cols[i].title, cols[i].flags);
-    for (int i = 0; i < KINDS; i++) {
-        const struct choice *c = &j->rows[i];
-
-        table_row(t);
-        table_cell(t, i == j->best ? COLOUR_BOLD : COLOUR_NONE, "%s", c->gpu.alias);
-        table_cell(t, COLOUR_NONE, "%d", sheet_gigabytes(&c->gpu));
-        table_cell(t, COLOUR_NONE, "%.2f", c->gpu.mem_bytes_s / 1e12);
-        table_cell(t, COLOUR_NONE, "%.0f", c->gpu.bf16_flops / 1e12);
-        table_cell(t, COLOUR_NONE, c->gpu.link_bytes_s > 0 ? "%.0f" : "-",
-                   c->gpu.link_bytes_s / 1e9);
-        table_cell(t, COLOUR_NONE, c->gpu.price_usd_h > 0 ? "%.2f" : "-", c->gpu.price_usd_h);
-        table_cell(t, COLOUR_NONE, c->fits ? "%lld" : "-", (long long)c->gpus);
-        table_cell(t, COLOUR_NONE, "%s", c->fits ? ask_short(c->metric, v) : "-");
-        table_cell(t, COLOUR_NONE, "%s", c->fits && !isnan(c->usd) ? ask_usd(c->usd, v) : "-");
-        table_cell(t, COLOUR_DIM, "%s",
-                   i == j->best     ? "the choice"
-                   : !c->fits       ? c->why_not
-                   : !c->affordable ? isnan(c->usd) ? "no price is known" : "above the budget"
-                                    : "");
-    }
-    table_print(t, &ctx->out_term, 0, &ctx->out);
-    table_free(t);
-}
-
 static void choose_reason(struct cmd_ctx *ctx, const struct choose_job *j)
 {
     const struct choice *c = &j->rows[j->best < 0 ? 0 : j->best], *next = NULL;
@@ -327,41 +348,6 @@ static void choose_reason(struct cmd_ctx *ctx, const struct choose_job *j)
             j->days > 0 ? "are in time" : "hold the job");
 }
 
-static void choose_json(struct cmd_ctx *ctx, const struct choose_job *j)
-{
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-choose/1");
-    json_kv_str(&w, "model", j->ask.model.name);
-    json_kv_str(&w, "use", use_names[j->use]);
-    json_kv_str(&w, "choice", j->best < 0 ? NULL : j->rows[j->best].gpu.alias);
-    json_key(&w, "gpus");
-    json_arr(&w);
-    for (int i = 0; i < KINDS; i++) {
-        const struct choice *c = &j->rows[i];
-
-        json_obj(&w);
-        json_kv_str(&w, "gpu", c->gpu.alias);
-        json_kv_int(&w, "memory_bytes", c->gpu.mem_bytes);
-        ask_json_num(&w, "memory_bytes_s", c->gpu.mem_bytes_s);
-        ask_json_num(&w, "bf16_flops", c->gpu.bf16_flops);
-        ask_json_num(&w, "link_bytes_s", c->gpu.link_bytes_s);
-        ask_json_num(&w, "usd_gpu_hour", c->gpu.price_usd_h > 0 ? c->gpu.price_usd_h : NAN);
-        json_kv_str(&w, "price_date", c->gpu.price_date);
-        json_kv_bool(&w, "fits", c->fits);
-        json_kv_maybe(&w, "gpus", c->fits ? maybe_of(c->gpus) : maybe_none());
-        ask_json_num(&w, j->use == USE_SERVE ? "tokens_s_most" : "days", c->fits ? c->metric : NAN);
-        ask_json_num(&w, j->use == USE_SERVE ? "usd_hour" : "usd", c->fits ? c->usd : NAN);
-        json_kv_bool(&w, "affordable", c->fits && c->affordable);
-        json_obj_end(&w);
-    }
-    json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
-}
-
 static enum rc run_choose(struct cmd_ctx *ctx, struct err *err)
 {
     const struct choose_opts *o = ctx->opts;
@@ -386,9 +372,10 @@ static enum rc run_choose(struct cmd_ctx *ctx, struct err *err)
     if (rc == RC_OK && j->best < 0)
         ctx->status = EXIT_LIMIT;
     if (rc == RC_OK && o->ask.json) {
-        choose_json(ctx, j);
+        fields_write_report(&ctx->out, use == USE_SERVE ? &choose_serve_doc : &choose_train_doc, j);
     } else if (rc == RC_OK) {
-        choose_table(ctx, j);
+        fields_print(&ctx->out, &ctx->out_term, use == USE_SERVE ? &serve_table : &train_table,
+                     j->rows, j->count, j->best);
         choose_reason(ctx, j);
     }
     ask_release(&a);
@@ -445,62 +432,22 @@ struct trade {
     struct plan_memory memory;
     struct plan_time time;
     bool valid, fits;
+    int64_t saved_bytes;
+    double step_s, paid; /* NaN: not valid */
+    char name[32];       /* "full, in 2" */
+    const char *again;
 };
 enum { TRADES_MAX = 12 };
 
 struct recompute_job {
-    struct ask ask;
-    struct plan_cluster cluster;
-    struct plan_best best;
+    struct ask ask; /* first: see ask_json_best() */
     struct plan_consts k;
     uint64_t limit;
-    struct trade rows[TRADES_MAX];
+    struct trade row[TRADES_MAX], *rows;
     size_t count;
     int choice; /* -1: nothing fits */
+    struct maybe chosen;
 };
-
-static void trade_add(struct recompute_job *j, enum plan_recompute rc, int32_t every,
-                      enum plan_precision p)
-{
-    struct trade *t = &j->rows[j->count++];
-
-    t->config = j->best.config;
-    t->config.recompute = rc;
-    t->config.recompute_every = every;
-    t->config.precision = p;
-    t->valid = plan_config_rule(&j->ask.model, &j->cluster, &t->config) == PLAN_RULE_OK;
-    if (!t->valid)
-        return;
-    plan_memory_of(&j->ask.model, &j->ask.counts, &t->config, &j->k.memory, &t->memory);
-    plan_time_of(&j->ask.model, &j->ask.counts, &j->cluster, &t->config, &j->k, &t->time);
-    t->fits = t->memory.total <= j->limit;
-}
-
-static void trades_of(struct recompute_job *j)
-{
-    enum plan_precision p = j->best.config.precision;
-
-    trade_add(j, PLAN_RECOMPUTE_NONE, 1, p);
-    trade_add(j, PLAN_RECOMPUTE_SELECTIVE, 1, p);
-    trade_add(j, PLAN_RECOMPUTE_FULL, 1, p);
-    for (int32_t every = 2; every <= 8; every *= 2)
-        trade_add(j, PLAN_RECOMPUTE_FULL, every, p);
-    trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_BF16_GRADS);
-    trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_PURE16);
-    if (j->cluster.gpu.fp8_flops > 0)
-        trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_FP8);
-    trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_FP32);
-    j->choice = -1;
-    for (size_t i = 0; i < j->count; i++) {
-        const struct trade *t = &j->rows[i];
-        bool same = t->config.precision == p || t->config.precision == PLAN_FP8;
-
-        /* the choice keeps fp32 master weights: pure 16 bits learn differently */
-        if (t->valid && t->fits && same &&
-            (j->choice < 0 || t->time.step_s < j->rows[j->choice].time.step_s))
-            j->choice = (int)i;
-    }
-}
 
 static const char *what_again(const struct plan_config *c)
 {
@@ -523,42 +470,113 @@ static const char *what_again(const struct plan_config *c)
     }
 }
 
+static void trade_add(struct recompute_job *j, enum plan_recompute rc, int32_t every,
+                      enum plan_precision p)
+{
+    struct trade *t = &j->rows[j->count++];
+
+    t->config = j->ask.best.config;
+    t->config.recompute = rc;
+    t->config.recompute_every = every;
+    t->config.precision = p;
+    t->again = what_again(&t->config);
+    if (every > 1)
+        snprintf(t->name, sizeof(t->name), "full, in %d", every);
+    else
+        snprintf(t->name, sizeof(t->name), "%s", plan_recompute_names[rc]);
+    t->step_s = t->paid = (double)NAN;
+    t->valid = plan_config_rule(&j->ask.model, &j->ask.cluster, &t->config) == PLAN_RULE_OK;
+    if (!t->valid)
+        return;
+    plan_memory_of(&j->ask.model, &j->ask.counts, &t->config, &j->k.memory, &t->memory);
+    plan_time_of(&j->ask.model, &j->ask.counts, &j->ask.cluster, &t->config, &j->k, &t->time);
+    t->fits = t->memory.total <= j->limit;
+    t->saved_bytes = (int64_t)j->rows[0].memory.total - (int64_t)t->memory.total;
+    t->step_s = t->time.step_s;
+    t->paid = t->step_s / j->rows[0].time.step_s - 1;
+}
+
+static void trades_of(struct recompute_job *j)
+{
+    enum plan_precision p = j->ask.best.config.precision;
+
+    j->rows = j->row;
+    trade_add(j, PLAN_RECOMPUTE_NONE, 1, p);
+    trade_add(j, PLAN_RECOMPUTE_SELECTIVE, 1, p);
+    trade_add(j, PLAN_RECOMPUTE_FULL, 1, p);
+    for (int32_t every = 2; every <= 8; every *= 2)
+        trade_add(j, PLAN_RECOMPUTE_FULL, every, p);
+    trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_BF16_GRADS);
+    trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_PURE16);
+    if (j->ask.cluster.gpu.fp8_flops > 0)
+        trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_FP8);
+    trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_FP32);
+    j->choice = -1;
+    for (size_t i = 0; i < j->count; i++) {
+        const struct trade *t = &j->rows[i];
+        bool same = t->config.precision == p || t->config.precision == PLAN_FP8;
+
+        /* the choice keeps fp32 master weights: pure 16 bits learn differently */
+        if (t->valid && t->fits && same &&
+            (j->choice < 0 || t->time.step_s < j->rows[j->choice].time.step_s))
+            j->choice = (int)i;
+    }
+    j->chosen = j->choice < 0 ? maybe_none() : maybe_of(j->choice);
+}
+
+#define S struct trade
+static const struct field trade_fields[] = {
+    FIELD_OF(NULL, S, name, "", .title = "recompute"),
+    FIELD_NAME_OF("recompute", S, config.recompute, plan_recompute_names, "which layers"),
+    FIELD_OF("every", S, config.recompute_every, "layers of which one input is kept"),
+    FIELD_NAME_OF("precision", S, config.precision, plan_precision_names, "the mix",
+                  .title = "precision"),
+    FIELD_OF("valid", S, valid, "no rule refuses it"),
+    FIELD_OF("fits", S, fits, "the memory suffices"),
+    FIELD_OF("memory_bytes", S, memory.total, "of the fullest GPU", .title = "GiB", .fmt = "%.1f",
+             .scale = 1 / 0x1p30),
+    FIELD_OF("saved_bytes", S, saved_bytes, "against no recomputation", .title = "saved",
+             .fmt = "%+.1f", .scale = 1 / 0x1p30),
+    FIELD_OF("step_s", S, step_s, "seconds of a step", .title = "step", .words = ask_time),
+    FIELD_OF("paid", S, paid, "share that the step is longer", .title = "paid", .fmt = "%+.1f %%",
+             .scale = 100),
+    FIELD_OF("again", S, again, "what is computed again"),
+};
+static FIELD_TABLE(trade_table, "option", S, trade_fields);
+#undef S
+
+#define S struct recompute_job
+static const struct field recompute_fields[] = {
+    FIELD_BY(ask_json_model),
+    FIELD_BY(ask_json_best),
+    FIELD_OF("limit_bytes", S, limit, "that a GPU has"),
+    FIELD_OF("choice", S, chosen, "place in options; null: nothing fits"),
+    FIELD_SUBS("options", S, rows, count, &trade_table, "kinds of recomputation and precision"),
+};
+static FIELD_TABLE(recompute_doc, "stoker.plan-recompute/1", S, recompute_fields);
+#undef S
+
 static void recompute_text(struct cmd_ctx *ctx, const struct recompute_job *j)
 {
-    const struct trade *none = &j->rows[0], *pick = &j->rows[j->choice < 0 ? 0 : j->choice];
+    const struct trade *pick = &j->rows[j->choice < 0 ? 0 : j->choice];
     struct table *t = table_new();
-    char v[ASK_TEXT_MAX];
 
-    ask_head(ctx, &j->ask, &j->cluster, &j->best);
-    table_col(t, "recompute", TABLE_LEFT);
-    table_col(t, "precision", TABLE_LEFT);
-    table_col(t, "GiB", TABLE_RIGHT);
-    table_col(t, "saved", TABLE_RIGHT);
-    table_col(t, "step", TABLE_RIGHT);
-    table_col(t, "paid", TABLE_RIGHT);
+    ask_head(ctx, &j->ask);
+    fields_columns(t, &trade_table);
     table_col(t, "fits", TABLE_LEFT);
     table_col(t, "what is computed again", TABLE_LEFT | TABLE_WRAP);
     for (size_t i = 0; i < j->count; i++) {
         const struct trade *r = &j->rows[i];
+        bool chosen = (int)i == j->choice;
 
         if (!r->valid)
             continue;
-        table_row(t);
-        if (r->config.recompute_every > 1)
-            table_cell(t, COLOUR_NONE, "full, in %d", r->config.recompute_every);
-        else
-            table_cell(t, COLOUR_NONE, "%s", plan_recompute_names[r->config.recompute]);
-        table_cell(t, COLOUR_NONE, "%s", plan_precision_names[r->config.precision]);
-        table_cell(t, COLOUR_NONE, "%.1f", (double)r->memory.total / 0x1p30);
-        table_cell(t, COLOUR_NONE, "%+.1f",
-                   ((double)none->memory.total - (double)r->memory.total) / 0x1p30);
-        table_cell(t, COLOUR_NONE, "%s", ask_time(r->time.step_s, v));
-        table_cell(t, COLOUR_NONE, "%+.1f %%", 100 * (r->time.step_s / none->time.step_s - 1));
-        table_cell(t, (int)i == j->choice ? COLOUR_GREEN : COLOUR_NONE, "%s",
-                   (int)i == j->choice ? "the choice"
-                   : r->fits           ? "yes"
-                                       : "no");
-        table_cell(t, COLOUR_DIM, "%s", what_again(&r->config));
+        fields_cells(t, &trade_table, r, COLOUR_NONE);
+        table_cell(t, chosen ? COLOUR_GREEN : COLOUR_NONE, "%s",
+                   chosen    ? "the choice"
+                   : r->fits ? "yes"
+                             : "no");
+        table_cell(t, COLOUR_DIM, "%s", r->again);
     }
     table_print(t, &ctx->out_term, 0, &ctx->out);
     table_free(t);
@@ -576,41 +594,6 @@ static void recompute_text(struct cmd_ctx *ctx, const struct recompute_job *j)
                      : "");
 }
 
-static void recompute_json(struct cmd_ctx *ctx, const struct recompute_job *j)
-{
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-recompute/1");
-    json_kv_str(&w, "model", j->ask.model.name);
-    ask_json_best(&w, &j->cluster, &j->best);
-    json_kv_int(&w, "limit_bytes", (int64_t)j->limit);
-    json_kv_maybe(&w, "choice", j->choice < 0 ? maybe_none() : maybe_of(j->choice));
-    json_key(&w, "options");
-    json_arr(&w);
-    for (size_t i = 0; i < j->count; i++) {
-        const struct trade *r = &j->rows[i];
-
-        json_obj(&w);
-        json_kv_str(&w, "recompute", plan_recompute_names[r->config.recompute]);
-        json_kv_int(&w, "every", r->config.recompute_every);
-        json_kv_str(&w, "precision", plan_precision_names[r->config.precision]);
-        json_kv_bool(&w, "valid", r->valid);
-        json_kv_bool(&w, "fits", r->fits);
-        json_kv_int(&w, "memory_bytes", (int64_t)r->memory.total);
-        json_kv_int(&w, "saved_bytes",
-                    r->valid ? (int64_t)j->rows[0].memory.total - (int64_t)r->memory.total : 0);
-        ask_json_num(&w, "step_s", r->valid ? r->time.step_s : NAN);
-        ask_json_num(&w, "paid", r->valid ? r->time.step_s / j->rows[0].time.step_s - 1 : NAN);
-        json_kv_str(&w, "again", what_again(&r->config));
-        json_obj_end(&w);
-    }
-    json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
-}
-
 static enum rc run_recompute(struct cmd_ctx *ctx, struct err *err)
 {
     const struct recompute_opts *o = ctx->opts;
@@ -619,15 +602,18 @@ static enum rc run_recompute(struct cmd_ctx *ctx, struct err *err)
 
     if (ask_read(&o->ask, &j.ask, err))
         return err->code;
-    plan_cluster_usual(&j.ask.gpu, o->ask.gpus ? o->ask.gpus : 8, &j.cluster);
+    plan_cluster_usual(&j.ask.gpu, o->ask.gpus ? o->ask.gpus : 8, &j.ask.cluster);
     j.limit = (uint64_t)((double)j.ask.gpu.mem_bytes * (1 - j.ask.want.free_share));
-    rc = ask_best(&j.ask, &o->ask, &j.cluster, &j.best, err);
+    rc = ask_best(&j.ask, &o->ask, err);
     if (rc == RC_OK)
         rc = plan_consts_builtin(&j.ask.gpu, &j.k, err);
     if (rc == RC_OK) {
         trades_of(&j);
-        (o->ask.json ? recompute_json : recompute_text)(ctx, &j);
-        ctx->status = j.choice < 0 ? 4 : 0;
+        if (o->ask.json)
+            fields_write_report(&ctx->out, &recompute_doc, &j);
+        else
+            recompute_text(ctx, &j);
+        ctx->status = j.choice < 0 ? EXIT_LIMIT : 0;
     }
     ask_release(&j.ask);
     return rc;

@@ -18,7 +18,7 @@ struct cluster_opts {
 };
 
 struct cluster_job {
-    struct ask ask;
+    struct ask ask; /* first: see ask_json_best() */
     struct plan_size_want want;
     struct plan_sized s, before;
     struct plan_cost_want cost_want;
@@ -56,99 +56,129 @@ static enum rc cluster_answer(struct cluster_job *j, struct err *err)
     if (plan_size_for(&j->ask.facts, &j->ask.model, &j->ask.counts, &j->ask.gpu, &j->want, &j->s,
                       &j->before, err))
         return err->code;
+    j->ask.cluster = j->s.cluster;
+    j->ask.best = j->s.best;
     j->cost_want.spares = j->s.campaign.spares;
     plan_cost_of(&j->ask.facts, &j->s, j->ask.tokens, &j->cost_want, &j->cost);
+    if (!j->cost.rent_known)
+        j->cost.rent_gpus.low = (double)NAN;
+    if (!j->cost.buy_known)
+        j->cost.buy_gpus.low = (double)NAN;
     return RC_OK;
 }
 
+/* ---- figures ---- */
+#define S struct plan_cost
+static const struct field rent_fields[] = {
+    ASK_RANGE("gpus_usd", S, rent_gpus, "dollars of GPU-hours", .title = "rent: GPUs",
+              .words = ask_usd, .left_out = true),
+    ASK_RANGE("storage_usd", S, rent_storage, "of fast storage", .title = "rent: storage",
+              .words = ask_usd),
+    ASK_RANGE("network_usd", S, rent_network, "of what leaves the cloud", .title = "rent: network",
+              .words = ask_usd),
+};
+static FIELD_TABLE(rent_table, "rent", S, rent_fields);
+static const struct field buy_fields[] = {
+    ASK_RANGE("gpus_usd", S, buy_gpus, "dollars of nodes", .title = "buy: GPUs", .words = ask_usd),
+    ASK_RANGE("storage_usd", S, rent_storage, "of fast storage, rented", .title = "buy: storage",
+              .words = ask_usd),
+    ASK_RANGE("network_usd", S, buy_network, "of switches and cables", .title = "buy: network",
+              .words = ask_usd),
+    FIELD_OF("power_usd", S, buy_power, "of energy for the run", .title = "buy: power",
+             .words = ask_usd),
+    FIELD_OF("switches", S, switches, "of 64 ports"),
+    FIELD_OF("break_even_hours", S, break_even_hours, "of use, from which buying is cheaper",
+             .above_0 = true),
+};
+static FIELD_TABLE(buy_table, "buy", S, buy_fields);
+#undef S
+
+#define S struct cluster_job
+static const struct field cluster_fields[] = {
+    FIELD_BY(ask_json_model),
+    FIELD_OF("tokens", S, ask.tokens, "to train on"),
+    FIELD_OF("deadline_days", S, want.days, "that are asked for"),
+    FIELD_BY(ask_json_best),
+    FIELD_OF("nodes", S, cost.nodes, "machines, spare ones included", .title = "nodes"),
+    FIELD_OF("spare_nodes", S, s.campaign.spares, "that suffice with 99 %"),
+    ASK_RANGE("days", S, s.campaign.days, "of the run", .title = "days", .words = ask_short),
+    ASK_RANGE("gpu_hours", S, s.campaign.gpu_hours, "of the run", .title = "GPU-hours",
+              .words = ask_short),
+    FIELD_OF("data_bytes", S, cost.data_bytes, "of training data"),
+    FIELD_OF("checkpoint_bytes", S, cost.kept_bytes, "of checkpoints that are kept"),
+    FIELD_SUB("rent", S, cost, &rent_table, "what renting costs"),
+    { .key = "buy",
+      .kind = FIELD_STRUCT,
+      .off = offsetof(S, cost),
+      .sub = &buy_table,
+      .doc = "what buying costs; null: no price of a node is known",
+      .or_null = true },
+};
+static FIELD_TABLE(cluster_doc, "stoker.plan-cluster/1", S, cluster_fields);
+#undef S
+
 /* ---- text ---- */
-static void usd_range(const struct plan_range *r, char value[ASK_TEXT_MAX],
-                      char range[2 * ASK_TEXT_MAX])
-{
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
-
-    ask_usd(r->usual, value);
-    range[0] = 0;
-    if (r->low < r->high)
-        snprintf(range, 2 * ASK_TEXT_MAX, "%s to %s", ask_usd(r->low, a), ask_usd(r->high, b));
-}
-
 static void size_rows(struct ask_table *t, const struct cluster_job *j)
 {
     const struct plan_campaign *c = &j->s.campaign;
-    char v[ASK_TEXT_MAX], w[2 * ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
+    char gpus[ASK_TEXT_MAX];
 
-    snprintf(v, sizeof(v), "%lld", (long long)j->s.cluster.gpus);
+    snprintf(gpus, sizeof(gpus), "%lld", (long long)j->s.cluster.gpus);
     if (j->before.cluster.gpus)
-        ask_row(t, "GPUs", v, "", "the next smaller, %lld, takes %s days",
-                (long long)j->before.cluster.gpus, ask_short(j->before.campaign.days.usual, a));
+        ask_row(t, "GPUs", gpus, "", "the next smaller, %lld, takes %s days",
+                (long long)j->before.cluster.gpus, ASK_SHORT(j->before.campaign.days.usual));
     else
-        ask_row(t, "GPUs", v, "", "the fewest whole nodes that hold the job");
-    snprintf(v, sizeof(v), "%lld", (long long)(j->cost.nodes));
-    ask_row(t, "nodes", v, "", "%lld to compute and %lld spare (enough with 99 %%)",
-            (long long)(j->cost.nodes - c->spares), (long long)c->spares);
-    snprintf(w, sizeof(w), "%s to %s", ask_short(c->days.low, a), ask_short(c->days.high, b));
-    ask_row(t, "days", ask_short(c->days.usual, v), w, "deadline %.4g; goodput %.1f %%",
-            j->want.days, 100 * c->goodput);
-    snprintf(w, sizeof(w), "%s to %s", ask_short(c->gpu_hours.low, a),
-             ask_short(c->gpu_hours.high, b));
-    ask_row(t, "GPU-hours", ask_short(c->gpu_hours.usual, v), w, "%s tokens",
-            ask_short(j->ask.tokens, a));
+        ask_row(t, "GPUs", gpus, "", "the fewest whole nodes that hold the job");
+    ask_figure(t, "nodes", "%lld to compute and %lld spare (enough with 99 %%)",
+               (long long)(j->cost.nodes - c->spares), (long long)c->spares);
+    ask_figure(t, "days", "deadline %.4g; goodput %.1f %%", j->want.days, 100 * c->goodput);
+    ask_figure(t, "gpu_hours", "%s tokens", ASK_SHORT(j->ask.tokens));
 }
 
 static void rent_rows(struct ask_table *t, const struct cluster_job *j)
 {
     const struct plan_cost *c = &j->cost;
-    char v[ASK_TEXT_MAX], w[2 * ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
     struct plan_range sum = { c->rent_gpus.low + c->rent_storage.low + c->rent_network.low,
                               c->rent_gpus.usual + c->rent_storage.usual + c->rent_network.usual,
                               c->rent_gpus.high + c->rent_storage.high + c->rent_network.high };
 
-    if (c->rent_known) {
-        usd_range(&c->rent_gpus, v, w);
-        ask_row(t, "rent: GPUs", v, w, "%s GPU-hours on demand",
-                ask_short(j->s.campaign.gpu_hours.usual, a));
-    } else {
+    t->fields = &rent_table;
+    t->obj = c;
+    if (c->rent_known)
+        ask_figure(t, "gpus_usd", "%s GPU-hours on demand",
+                   ASK_SHORT(j->s.campaign.gpu_hours.usual));
+    else
         ask_row(t, "rent: GPUs", "-", "", "no price of a %s is known: give --price",
                 j->ask.gpu.name);
-    }
-    usd_range(&c->rent_storage, v, w);
-    ask_row(t, "rent: storage", v, w,
-            "%s of data and %s of checkpoints on fast storage for %.2g months",
-            ask_bytes(c->data_bytes, a), ask_bytes(c->kept_bytes, b), c->months);
-    usd_range(&c->rent_network, v, w);
-    ask_row(t, "rent: network", v, w,
-            "taking the last checkpoint (%s) home; links between nodes are in the instances' price",
-            ask_bytes(c->egress_bytes, a));
-    if (c->rent_known) {
-        usd_range(&sum, v, w);
-        ask_row(t, "rent: total", v, w, "for this run");
-    }
+    ask_figure(t, "storage_usd", "%s of data and %s of checkpoints on fast storage for %.2g months",
+               ASK_BYTES(c->data_bytes), ASK_BYTES(c->kept_bytes), c->months);
+    ask_figure(t, "network_usd",
+               "taking the last checkpoint (%s) home; links between nodes are in the instances' "
+               "price",
+               ASK_BYTES(c->egress_bytes));
+    if (c->rent_known)
+        ask_range(t, "rent: total", &sum, ask_usd, "for this run");
 }
 
 static void buy_rows(struct ask_table *t, const struct cluster_job *j)
 {
     const struct plan_cost *c = &j->cost;
-    char v[ASK_TEXT_MAX], w[2 * ASK_TEXT_MAX], a[ASK_TEXT_MAX];
-    const struct plan_price *node = plan_price(&j->ask.facts, "node");
 
     if (!c->buy_known) {
         ask_row(t, "buy", "-", "", "no price of a node of %s is known: give --node-price",
                 j->ask.gpu.name);
         return;
     }
-    usd_range(&c->buy_gpus, v, w);
-    ask_row(t, "buy: GPUs", v, w, "%lld nodes with their network cards, prices of %s",
-            (long long)c->nodes, j->cost_want.node_usd > 0 ? "yours" : node->date);
-    usd_range(&c->rent_storage, v, w);
-    ask_row(t, "buy: storage", v, w, "rented: no price of a file system that can be cited");
-    usd_range(&c->buy_network, v, w);
-    ask_row(t, "buy: network", v, w, "%lld switches of 64 ports in %lld layer%s, and cables",
-            (long long)c->switches, (long long)c->layers, c->layers == 1 ? "" : "s");
-    ask_row(t, "buy: power", ask_usd(c->buy_power, v), "", "%s kWh for this run",
-            ask_short(j->s.campaign.site_kwh, a));
+    t->fields = &buy_table;
+    ask_figure(t, "gpus_usd", "%lld nodes with their network cards, prices of %s",
+               (long long)c->nodes,
+               j->cost_want.node_usd > 0 ? "yours" : plan_price(&j->ask.facts, "node")->date);
+    ask_figure(t, "storage_usd", "rented: no price of a file system that can be cited");
+    ask_figure(t, "network_usd", "%lld switches of 64 ports in %lld layer%s, and cables",
+               (long long)c->switches, (long long)c->layers, c->layers == 1 ? "" : "s");
+    ask_figure(t, "power_usd", "%s kWh for this run", ASK_SHORT(j->s.campaign.site_kwh));
     if (c->break_even_hours > 0)
-        ask_row(t, "buy or rent", ask_time(c->break_even_hours * PLAN_HOUR_S, v), "",
+        ask_row(t, "buy or rent", ASK_TIME(c->break_even_hours * PLAN_HOUR_S), "",
                 "of use of every GPU, and buying is cheaper than renting on demand");
     else
         ask_row(t, "buy or rent", "rent", "", "owning costs more than the rent of its lifetime");
@@ -159,8 +189,8 @@ static void cluster_text(struct cmd_ctx *ctx, const struct cluster_job *j)
     struct plan_cluster usual;
     struct ask_table t;
 
-    ask_head(ctx, &j->ask, &j->s.cluster, &j->s.best);
-    ask_table_begin(&t, "");
+    ask_head(ctx, &j->ask);
+    ask_table_begin(&t, &cluster_doc, j);
     size_rows(&t, j);
     rent_rows(&t, j);
     buy_rows(&t, j);
@@ -183,55 +213,6 @@ static void cluster_text(struct cmd_ctx *ctx, const struct cluster_job *j)
              (long long)j->s.campaign.band.n);
 }
 
-/* ---- JSON ---- */
-static void json_costs(struct json_out *w, const struct plan_cost *c)
-{
-    json_key(w, "rent");
-    json_obj(w);
-    if (c->rent_known)
-        ask_json_range(w, "gpus_usd", &c->rent_gpus);
-    ask_json_range(w, "storage_usd", &c->rent_storage);
-    ask_json_range(w, "network_usd", &c->rent_network);
-    json_obj_end(w);
-    json_key(w, "buy");
-    if (!c->buy_known) {
-        json_add_null(w);
-        return;
-    }
-    json_obj(w);
-    ask_json_range(w, "gpus_usd", &c->buy_gpus);
-    ask_json_range(w, "storage_usd", &c->rent_storage);
-    ask_json_range(w, "network_usd", &c->buy_network);
-    ask_json_num(w, "power_usd", c->buy_power);
-    json_kv_int(w, "switches", c->switches);
-    ask_json_num(w, "break_even_hours", c->break_even_hours > 0 ? c->break_even_hours : NAN);
-    json_obj_end(w);
-}
-
-static void cluster_json(struct cmd_ctx *ctx, const struct cluster_job *j)
-{
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-cluster/1");
-    if (j->ask.planned)
-        train_spec_json(&w, j->ask.planned);
-    json_kv_str(&w, "model", j->ask.model.name);
-    ask_json_num(&w, "tokens", j->ask.tokens);
-    ask_json_num(&w, "deadline_days", j->want.days);
-    ask_json_best(&w, &j->s.cluster, &j->s.best);
-    json_kv_int(&w, "nodes", j->cost.nodes);
-    json_kv_int(&w, "spare_nodes", j->s.campaign.spares);
-    ask_json_range(&w, "days", &j->s.campaign.days);
-    ask_json_range(&w, "gpu_hours", &j->s.campaign.gpu_hours);
-    ask_json_num(&w, "data_bytes", j->cost.data_bytes);
-    ask_json_num(&w, "checkpoint_bytes", j->cost.kept_bytes);
-    json_costs(&w, &j->cost);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
-}
-
 static enum rc run_cluster(struct cmd_ctx *ctx, struct err *err)
 {
     static const char *const taken[] = { "--model", "--gpu",    "--price",     "--batch",
@@ -248,8 +229,10 @@ static enum rc run_cluster(struct cmd_ctx *ctx, struct err *err)
     rc = cluster_read(o, &j, err);
     if (rc == RC_OK)
         rc = cluster_answer(&j, err);
-    if (rc == RC_OK)
-        (o->ask.json ? cluster_json : cluster_text)(ctx, &j);
+    if (rc == RC_OK && o->ask.json)
+        fields_write_report(&ctx->out, &cluster_doc, &j);
+    else if (rc == RC_OK)
+        cluster_text(ctx, &j);
     ask_release(&j.ask);
     return rc;
 }
@@ -316,11 +299,14 @@ static const struct {
 };
 
 struct size_row {
+    const char *size;
     struct plan_model model;
     struct plan_counts counts;
     struct plan_sized least, timed, before;
-    bool fits, in_time;
     double tokens;
+    int64_t least_gpus, gpus; /* 0: none holds it, none is in time */
+    struct plan_range days, usd;
+    char config[160];
 };
 
 struct sizes_opts {
@@ -329,112 +315,75 @@ struct sizes_opts {
     int64_t ratio;
 };
 
+#define S struct size_row
+static const struct field size_fields[] = {
+    FIELD_OF("size", S, size, "as people call it", .title = "size", .flags = TABLE_RIGHT,
+             .colour = COLOUR_BOLD),
+    FIELD_OF("model", S, model.name, "that stands for it", .title = "model"),
+    FIELD_OF("tokens", S, tokens, "to train on", .title = "tokens", .words = ask_short),
+    FIELD_OF("least_gpus", S, least_gpus, "the fewest that hold the job; null: none does",
+             .title = "least GPUs", .above_0 = true),
+    FIELD_OF("gpus", S, gpus, "the fewest that are in time; null: none are", .title = "GPUs",
+             .above_0 = true, .colour = COLOUR_BOLD),
+    FIELD_OF(NULL, S, days.usual, "", .title = "days", .words = ask_short),
+    ASK_RANGE("days", S, days, "of the run on them", .left_out = true),
+    FIELD_OF(NULL, S, usd.usual, "", .title = "on demand", .words = ask_usd),
+    ASK_RANGE("usd", S, usd, "dollars on demand", .left_out = true),
+    FIELD_OF(NULL, S, config, "", .title = "configuration", .flags = TABLE_WRAP,
+             .colour = COLOUR_DIM),
+};
+static FIELD_TABLE(size_table, "size", S, size_fields);
+#undef S
+
+struct sizes_report {
+    const char *gpu;
+    double days;
+    struct size_row *rows;
+    size_t count;
+};
+#define S struct sizes_report
+static const struct field sizes_fields[] = {
+    FIELD_OF("gpu", S, gpu, "kind of GPU"),
+    FIELD_OF("deadline_days", S, days, "that are asked for"),
+    FIELD_SUBS("sizes", S, rows, count, &size_table, "models by size"),
+};
+static FIELD_TABLE(sizes_doc, "stoker.plan-sizes/1", S, sizes_fields);
+#undef S
+
 static enum rc size_row(const struct ask *a, const char *name, double days, double ratio,
-                        struct size_row *out, struct err *err)
+                        struct size_row *r, struct err *err)
 {
+    const struct plan_range none = { (double)NAN, (double)NAN, (double)NAN };
     struct plan_size_want w = { .best = a->want };
-    struct size_row r = { 0 };
-    struct err none = { 0 };
-
-    if (plan_model_by_name(name, &r.model, err) || plan_model_counts(&r.model, &r.counts, err))
-        return err->code;
-    r.tokens = ratio * (double)r.counts.active;
-    w.campaign.tokens = r.tokens;
-    if (!a->batch_given)
-        w.best.batch = plan_usual_sequences(&a->recipes, (double)r.counts.active, w.best.seq);
-    r.fits =
-        !plan_size_for(&a->facts, &r.model, &r.counts, &a->gpu, &w, &r.least, &r.before, &none);
-    w.days = days;
-    none = (struct err){ 0 };
-    r.in_time = r.fits && !plan_size_for(&a->facts, &r.model, &r.counts, &a->gpu, &w, &r.timed,
-                                         &r.before, &none);
-    *out = r;
-    return RC_OK;
-}
-
-static void sizes_text(struct cmd_ctx *ctx, const struct size_row *rows, const struct ask *a,
-                       double days, double ratio)
-{
-    struct table *t = table_new();
-    char v[ASK_TEXT_MAX], w[ASK_TEXT_MAX];
+    const struct plan_bill *bill = &r->timed.campaign.bill[PLAN_ON_DEMAND];
+    struct err late = { 0 }; /* that none is, or holds the job, is no error here */
     struct buf text = { 0 };
 
-    table_col(t, "size", TABLE_RIGHT);
-    table_col(t, "model", TABLE_LEFT);
-    table_col(t, "tokens", TABLE_RIGHT);
-    table_col(t, "least GPUs", TABLE_RIGHT);
-    table_col(t, "GPUs", TABLE_RIGHT);
-    table_col(t, "days", TABLE_RIGHT);
-    table_col(t, "on demand", TABLE_RIGHT);
-    table_col(t, "configuration", TABLE_LEFT | TABLE_WRAP);
-    for (size_t i = 0; i < ARRAY_SIZE(size_models); i++) {
-        const struct size_row *r = &rows[i];
-        const struct plan_bill *bill = &r->timed.campaign.bill[PLAN_ON_DEMAND];
-
-        table_row(t);
-        table_cell(t, COLOUR_BOLD, "%s", size_models[i].size);
-        table_cell(t, COLOUR_NONE, "%s", r->model.name);
-        table_cell(t, COLOUR_NONE, "%s", ask_short(r->tokens, v));
-        table_cell(t, COLOUR_NONE, r->fits ? "%lld" : "-", (long long)r->least.cluster.gpus);
-        table_cell(t, COLOUR_BOLD, r->in_time ? "%lld" : "-", (long long)r->timed.cluster.gpus);
-        table_cell(t, COLOUR_NONE, "%s",
-                   r->in_time ? ask_short(r->timed.campaign.days.usual, v) : "-");
-        table_cell(t, COLOUR_NONE, "%s",
-                   r->in_time && bill->known ? ask_usd(bill->usd.usual, w) : "-");
-        buf_reset(&text);
-        if (r->in_time)
-            plan_config_text(&r->timed.best.config, &text);
-        table_cell(t, COLOUR_DIM, "%s", buf_str(&text));
-    }
-    table_print(t, &ctx->out_term, 0, &ctx->out);
-    table_free(t);
+    r->days = r->usd = none;
+    if (plan_model_by_name(name, &r->model, err) || plan_model_counts(&r->model, &r->counts, err))
+        return err->code;
+    w.campaign.tokens = r->tokens = ratio * (double)r->counts.active;
+    if (!a->batch_given)
+        w.best.batch = plan_usual_sequences(&a->recipes, (double)r->counts.active, w.best.seq);
+    if (plan_size_for(&a->facts, &r->model, &r->counts, &a->gpu, &w, &r->least, &r->before, &late))
+        return RC_OK;
+    r->least_gpus = r->least.cluster.gpus;
+    w.days = days;
+    if (plan_size_for(&a->facts, &r->model, &r->counts, &a->gpu, &w, &r->timed, &r->before, &late))
+        return RC_OK;
+    r->gpus = r->timed.cluster.gpus;
+    r->days = r->timed.campaign.days;
+    r->usd = bill->known ? bill->usd : none;
+    plan_config_text(&r->timed.best.config, &text);
+    (void)str_copy(r->config, sizeof(r->config), buf_str(&text));
     buf_release(&text);
-    ask_note(
-        ctx,
-        "\nWhole nodes of %s; \"least GPUs\" hold the model, its optimizer and one micro-batch; "
-        "\"GPUs\" are done with %.3g tokens a parameter in %.3g days, interruptions included. "
-        "The days are right to %+.0f..%+.0f %% (eight of ten published runs).",
-        a->gpu.name, ratio, days, 100 * (rows[2].timed.campaign.band.low - 1),
-        100 * (rows[2].timed.campaign.band.high - 1));
-}
-
-static void sizes_json(struct cmd_ctx *ctx, const struct size_row *rows, const struct ask *a,
-                       double days)
-{
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-sizes/1");
-    json_kv_str(&w, "gpu", a->gpu.name);
-    ask_json_num(&w, "deadline_days", days);
-    json_key(&w, "sizes");
-    json_arr(&w);
-    for (size_t i = 0; i < ARRAY_SIZE(size_models); i++) {
-        const struct size_row *r = &rows[i];
-
-        json_obj(&w);
-        json_kv_str(&w, "size", size_models[i].size);
-        json_kv_str(&w, "model", r->model.name);
-        ask_json_num(&w, "tokens", r->tokens);
-        json_kv_maybe(&w, "least_gpus", r->fits ? maybe_of(r->least.cluster.gpus) : maybe_none());
-        json_kv_maybe(&w, "gpus", r->in_time ? maybe_of(r->timed.cluster.gpus) : maybe_none());
-        if (r->in_time) {
-            ask_json_range(&w, "days", &r->timed.campaign.days);
-            if (r->timed.campaign.bill[PLAN_ON_DEMAND].known)
-                ask_json_range(&w, "usd", &r->timed.campaign.bill[PLAN_ON_DEMAND].usd);
-        }
-        json_obj_end(&w);
-    }
-    json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
+    return RC_OK;
 }
 
 static enum rc run_sizes(struct cmd_ctx *ctx, struct err *err)
 {
     const struct sizes_opts *o = ctx->opts;
-    struct size_row *rows;
+    struct sizes_report r = { .count = ARRAY_SIZE(size_models) };
     struct ask_opts ask = o->ask;
     double seconds = 30.0 * PLAN_DAY_S, ratio;
     struct ask a;
@@ -445,13 +394,25 @@ static enum rc run_sizes(struct cmd_ctx *ctx, struct err *err)
         ask_read(&ask, &a, err))
         return err->code;
     ratio = o->ratio ? (double)o->ratio : plan_fact(&a.facts, "tokens_a_parameter");
-    rows = arena_array(&a.arena, struct size_row, ARRAY_SIZE(size_models));
-    for (size_t i = 0; i < ARRAY_SIZE(size_models) && rc == RC_OK; i++)
-        rc = size_row(&a, size_models[i].model, seconds / PLAN_DAY_S, ratio, &rows[i], err);
+    r.gpu = a.gpu.name;
+    r.days = seconds / PLAN_DAY_S;
+    r.rows = arena_array(&a.arena, struct size_row, r.count);
+    for (size_t i = 0; i < r.count && rc == RC_OK; i++) {
+        r.rows[i].size = size_models[i].size;
+        rc = size_row(&a, size_models[i].model, r.days, ratio, &r.rows[i], err);
+    }
     if (rc == RC_OK && o->ask.json)
-        sizes_json(ctx, rows, &a, seconds / PLAN_DAY_S);
-    else if (rc == RC_OK)
-        sizes_text(ctx, rows, &a, seconds / PLAN_DAY_S, ratio);
+        fields_write_report(&ctx->out, &sizes_doc, &r);
+    else if (rc == RC_OK) {
+        fields_print(&ctx->out, &ctx->out_term, &size_table, r.rows, r.count, -1);
+        ask_note(ctx,
+                 "\nWhole nodes of %s; \"least GPUs\" hold the model, its optimizer and one "
+                 "micro-batch; \"GPUs\" are done with %.3g tokens a parameter in %.3g days, "
+                 "interruptions included. The days are right to %+.0f..%+.0f %% (eight of ten "
+                 "published runs).",
+                 a.gpu.name, ratio, r.days, 100 * (r.rows[2].timed.campaign.band.low - 1),
+                 100 * (r.rows[2].timed.campaign.band.high - 1));
+    }
     ask_release(&a);
     return rc;
 }

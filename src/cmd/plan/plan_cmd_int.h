@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* plan_int: what the files of `stoker plan` share. */
+/* plan_cmd_int: what the files of `stoker plan` share. */
 #ifndef CMD_PLAN_PLAN_CMD_INT_H
 #define CMD_PLAN_PLAN_CMD_INT_H
-#include "base/text/json.h"
+#include "base/text/fields.h"
 #include "cmd/cmd.h"
 #include "plan/plan.h"
 #include "plan/runs.h"

@@ -92,13 +92,12 @@ static void machine_text(struct cmd_ctx *ctx, const struct plan_machine_want *w,
                          const struct plan_machine *m)
 {
     struct table *t = table_new();
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
 
     buf_addf(&ctx->out, "%lld x %s", (long long)w->gpus, w->gpu.name);
     if (w->cores)
         buf_addf(&ctx->out, ", %lld cores", (long long)w->cores);
     if (w->params > 0)
-        buf_addf(&ctx->out, "; a model of %s parameters", ask_short(w->params, a));
+        buf_addf(&ctx->out, "; a model of %s parameters", ASK_SHORT(w->params));
     buf_adds(&ctx->out, "\n\n");
     table_col(t, "setting", TABLE_LEFT);
     table_col(t, "value", TABLE_LEFT | TABLE_WHOLE);
@@ -112,10 +111,10 @@ static void machine_text(struct cmd_ctx *ctx, const struct plan_machine_want *w,
     table_print(t, &ctx->out_term, 0, &ctx->out);
     table_free(t);
     if (m->samples_s > 0)
-        ask_note(ctx, "\n%s samples/s %s: %s a step%s%s. %s", ask_short(m->samples_s, a),
-                 w->efficiency > 0 ? "at the efficiency given" : "at most", ask_time(m->step_s, b),
+        ask_note(ctx, "\n%s samples/s %s: %s a step%s%s. %s", ASK_SHORT(m->samples_s),
+                 w->efficiency > 0 ? "at the efficiency given" : "at most", ASK_TIME(m->step_s),
                  m->hours > 0 ? ", the run takes " : "",
-                 m->hours > 0 ? ask_time(m->hours * PLAN_HOUR_S, (char[ASK_TEXT_MAX]){ 0 }) : "",
+                 m->hours > 0 ? ASK_TIME(m->hours * PLAN_HOUR_S) : "",
                  w->efficiency > 0 ? ""
                                    : "That is the rate of large matrix products; convolutions, "
                                      "small images and the loader reach less: measure a step "
@@ -130,6 +129,13 @@ static void machine_text(struct cmd_ctx *ctx, const struct plan_machine_want *w,
     buf_addf(&ctx->out, "torchrun --standalone --nproc-per-node=%lld train.py\n",
              (long long)w->gpus);
 }
+
+static const struct field machine_fields[] = {
+    FIELD_OF("memory_bytes", struct plan_machine, memory_bytes, "of a GPU", .above_0 = true),
+    FIELD_OF("samples_s", struct plan_machine, samples_s, "samples a second", .above_0 = true),
+    FIELD_OF("hours", struct plan_machine, hours, "of the run", .above_0 = true),
+};
+static FIELD_TABLE(machine_table, "machine", struct plan_machine, machine_fields);
 
 static void machine_json(struct cmd_ctx *ctx, const struct plan_machine_want *w,
                          const struct plan_machine *m)
@@ -167,9 +173,7 @@ static void machine_json(struct cmd_ctx *ctx, const struct plan_machine_want *w,
         json_obj_end(&o);
     }
     json_obj_end(&o);
-    ask_json_num(&o, "memory_bytes", m->memory_bytes > 0 ? m->memory_bytes : NAN);
-    ask_json_num(&o, "samples_s", m->samples_s > 0 ? m->samples_s : NAN);
-    ask_json_num(&o, "hours", m->hours > 0 ? m->hours : NAN);
+    fields_write_members(&o, &machine_table, m);
     json_obj_end(&o);
     buf_addc(&ctx->out, '\n');
 }

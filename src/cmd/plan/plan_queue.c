@@ -17,17 +17,22 @@ struct queue_opts {
     bool fifo;
 };
 
+struct queue_row { /* a number of nodes that is shown */
+    int64_t nodes, gpus;
+    struct queue_out o;
+    double month_usd;
+};
+
 struct queue_job {
     struct queue_class classes[QUEUE_CLASSES_MAX];
     struct queue_in in;
     struct plan_gpu gpu;
     struct buf what; /* the job that a model makes; owned */
     double turnaround_h;
-    int percentile;
+    int64_t percentile;
     struct queue_size size;
-    struct queue_out shown[SHOWN];
-    int64_t shown_nodes[SHOWN];
-    size_t shown_count;
+    struct queue_row row[SHOWN], *rows;
+    size_t row_count;
 };
 
 /* How long a job takes that trains a model. */
@@ -36,23 +41,21 @@ static enum rc hours_of(const struct ask_opts *o, struct queue_job *j, double *o
 {
     struct plan_campaign_want w = { 0 };
     struct plan_campaign c;
-    struct plan_cluster cl;
-    struct plan_best best;
     struct ask a;
-    char t[ASK_TEXT_MAX], h[ASK_TEXT_MAX], u[ASK_TEXT_MAX];
     enum rc rc;
 
     if (ask_read(o, &a, err))
         return err->code;
-    plan_cluster_usual(&a.gpu, o->gpus ? o->gpus : NODE_GPUS, &cl);
-    rc = ask_best(&a, o, &cl, &best, err);
+    plan_cluster_usual(&a.gpu, o->gpus ? o->gpus : NODE_GPUS, &a.cluster);
+    rc = ask_best(&a, o, err);
     if (rc == RC_OK) {
         w.tokens = a.tokens;
-        plan_campaign_of(&a.facts, &a.model, &a.counts, &cl, &best.config, &best.time, &w, &c);
+        plan_campaign_of(&a.facts, &a.model, &a.counts, &a.cluster, &a.best.config, &a.best.time,
+                         &w, &c);
         *out_s = c.days.usual * PLAN_DAY_S;
         buf_addf(&j->what, "A job trains %s on %s tokens with %lld x %s: %s, %s.", a.model.name,
-                 ask_short(a.tokens, t), (long long)cl.gpus, a.gpu.name, ask_time(*out_s, h),
-                 c.bill[PLAN_ON_DEMAND].known ? ask_usd(c.bill[PLAN_ON_DEMAND].usd.usual, u)
+                 ASK_SHORT(a.tokens), (long long)a.cluster.gpus, a.gpu.name, ASK_TIME(*out_s),
+                 c.bill[PLAN_ON_DEMAND].known ? ASK_USD(c.bill[PLAN_ON_DEMAND].usd.usual)
                                               : "no price is known");
     }
     ask_release(&a);
@@ -116,19 +119,23 @@ static enum rc queue_ask(const struct queue_opts *o, struct queue_job *j, struct
     j->turnaround_h = seconds / PLAN_HOUR_S;
     if (o->percentile) /* one of four: args_parse() checked */
         (void)str_to_i64(o->percentile, 10, &percentile);
-    j->percentile = (int)percentile;
+    j->percentile = percentile;
+    j->rows = j->row;
     return RC_OK;
 }
 
-static enum rc show_at(struct queue_job *j, int64_t nodes, struct err *err)
+static enum rc row_at(struct queue_job *j, int64_t nodes, struct err *err)
 {
+    struct queue_row *row = &j->row[j->row_count++];
     struct queue_in in = j->in;
     struct arena a = { 0 };
     enum rc rc;
 
-    in.nodes = nodes;
-    rc = queue_run(&a, &in, &j->shown[j->shown_count], err);
-    j->shown_nodes[j->shown_count++] = nodes;
+    in.nodes = row->nodes = nodes;
+    row->gpus = nodes * NODE_GPUS;
+    row->month_usd = j->gpu.price_usd_h > 0 ? (double)row->gpus * PLAN_MONTH_H * j->gpu.price_usd_h
+                                            : (double)NAN;
+    rc = queue_run(&a, &in, &row->o, err);
     arena_release(&a);
     return rc;
 }
@@ -140,60 +147,75 @@ static enum rc queue_answer(struct queue_job *j, struct err *err)
     enum rc rc = RC_OK;
 
     if (j->in.nodes)
-        return show_at(j, j->in.nodes, err);
+        return row_at(j, j->in.nodes, err);
     j->in.nodes = 1;
     if (queue_size_for(&j->in, j->percentile, j->turnaround_h, RUNS, &j->size, err))
         return err->code;
     from = j->size.nodes - SHOWN / 2 > j->size.load ? j->size.nodes - SHOWN / 2 : j->size.load;
     to = j->size.nodes + SHOWN / 2;
-    for (int64_t n = from; n <= to && j->shown_count < SHOWN && rc == RC_OK; n++)
-        rc = show_at(j, n, err);
+    for (int64_t n = from; n <= to && j->row_count < SHOWN && rc == RC_OK; n++)
+        rc = row_at(j, n, err);
     return rc;
 }
 
-/* ---- text ---- */
-static void queue_table(struct cmd_ctx *ctx, const struct queue_job *j)
-{
-    struct table *t = table_new();
-    char v[ASK_TEXT_MAX];
+/* ---- figures ---- */
+#define S struct queue_times
+static const struct field times_fields[] = {
+    FIELD_OF("mean", S, mean, "the mean"),      FIELD_OF("p50", S, p50, "the median"),
+    FIELD_OF("p90", S, p90, "90th percentile"), FIELD_OF("p95", S, p95, "95th percentile"),
+    FIELD_OF("p99", S, p99, "99th percentile"), FIELD_OF("max", S, max, "the longest"),
+};
+static FIELD_TABLE(times_table, "times", S, times_fields);
+#undef S
 
-    table_col(t, "nodes", TABLE_RIGHT);
-    table_col(t, "GPUs", TABLE_RIGHT);
-    table_col(t, "in use", TABLE_RIGHT);
-    table_col(t, "waiting", TABLE_RIGHT);
-    table_col(t, "wait p50", TABLE_RIGHT);
-    table_col(t, "p95", TABLE_RIGHT);
-    table_col(t, "turnaround p50", TABLE_RIGHT);
-    table_col(t, "p90", TABLE_RIGHT);
-    table_col(t, "p95", TABLE_RIGHT);
-    table_col(t, "p99", TABLE_RIGHT);
-    table_col(t, "a month", TABLE_RIGHT);
-    for (size_t i = 0; i < j->shown_count; i++) {
-        const struct queue_out *o = &j->shown[i];
-        double gpus = (double)(j->shown_nodes[i] * NODE_GPUS);
+#define S                struct queue_row
+#define HOURS(title_, m) FIELD_OF(NULL, S, o.m, "", .title = (title_), .fmt = "%.1f h")
+static const struct field row_fields[] = {
+    FIELD_OF("nodes", S, nodes, "machines", .title = "nodes"),
+    FIELD_OF("gpus", S, gpus, "GPUs of them", .title = "GPUs"),
+    FIELD_OF("jobs", S, o.jobs, "jobs that were simulated"),
+    FIELD_OF("utilisation", S, o.utilisation, "share of the GPUs' time that is in use",
+             .title = "in use", .fmt = "%.0f %%", .scale = 100),
+    FIELD_OF("waiting", S, o.queue_mean, "jobs that wait, on the average", .title = "waiting",
+             .fmt = "%.1f"),
+    HOURS("wait p50", wait.p50),
+    HOURS("p95", wait.p95),
+    FIELD_SUB("wait_h", S, o.wait, &times_table, "hours from submitting to the start"),
+    HOURS("turnaround p50", turnaround.p50),
+    HOURS("p90", turnaround.p90),
+    HOURS("p95", turnaround.p95),
+    HOURS("p99", turnaround.p99),
+    FIELD_SUB("turnaround_h", S, o.turnaround, &times_table, "hours from submitting to the end"),
+    FIELD_OF("unstable", S, o.unstable, "more work comes than it can do"),
+    FIELD_OF(NULL, S, month_usd, "", .title = "a month", .words = ask_usd),
+};
+static FIELD_TABLE(row_table, "size", S, row_fields);
+#undef S
 
-        table_row(t);
-        table_cell(t, j->shown_nodes[i] == j->size.nodes ? COLOUR_BOLD : COLOUR_NONE, "%lld",
-                   (long long)j->shown_nodes[i]);
-        table_cell(t, COLOUR_NONE, "%.0f", gpus);
-        table_cell(t, COLOUR_NONE, "%.0f %%", 100 * o->utilisation);
-        table_cell(t, COLOUR_NONE, "%.1f", o->queue_mean);
-        table_cell(t, COLOUR_NONE, "%.1f h", o->wait.p50);
-        table_cell(t, COLOUR_NONE, "%.1f h", o->wait.p95);
-        table_cell(t, COLOUR_NONE, "%.1f h", o->turnaround.p50);
-        table_cell(t, COLOUR_NONE, "%.1f h", o->turnaround.p90);
-        table_cell(t, COLOUR_NONE, "%.1f h", o->turnaround.p95);
-        table_cell(t, COLOUR_NONE, "%.1f h", o->turnaround.p99);
-        table_cell(t, COLOUR_NONE, "%s",
-                   j->gpu.price_usd_h > 0 ? ask_usd(gpus * PLAN_MONTH_H * j->gpu.price_usd_h, v)
-                                          : "-");
-    }
-    table_print(t, &ctx->out_term, 0, &ctx->out);
-    table_free(t);
-}
+#define S struct queue_job
+static const struct field queue_fields[] = {
+    FIELD_OF("percentile", S, percentile, "of jobs that keep the turnaround"),
+    FIELD_OF("turnaround_h", S, turnaround_h, "hours that are asked for", .above_0 = true),
+    FIELD_OF("nodes", S, size.nodes, "the fewest that do it", .above_0 = true),
+    FIELD_OF("nodes_least", S, size.least, "by the luckiest seed", .above_0 = true,
+             .left_out = true),
+    FIELD_OF("nodes_most", S, size.most, "by the unluckiest seed", .above_0 = true,
+             .left_out = true),
+    FIELD_OF("nodes_busy", S, size.load, "that the work alone needs", .above_0 = true,
+             .left_out = true),
+    FIELD_OF("seed", S, in.seed, "of the random jobs"),
+    FIELD_SUBS("sizes", S, rows, row_count, &row_table, "clusters about the answer"),
+};
+static FIELD_TABLE(queue_doc, "stoker.plan-queue/1", S, queue_fields);
+#undef S
 
 static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
 {
+    int64_t chosen = -1;
+
+    for (size_t i = 0; i < j->row_count; i++)
+        if (j->row[i].nodes == j->size.nodes)
+            chosen = (int64_t)i;
     if (j->what.len)
         ask_note(ctx, "%s", buf_str(&j->what));
     for (size_t i = 0; i < j->in.class_count; i++) {
@@ -203,19 +225,19 @@ static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
                  (long long)c->gpus, c->hours, c->spread);
     }
     buf_addc(&ctx->out, '\n');
-    queue_table(ctx, j);
+    fields_print(&ctx->out, &ctx->out_term, &row_table, j->rows, j->row_count, chosen);
     if (!j->size.nodes) {
         ask_note(
-            ctx, "\n%zu jobs in %d simulated months, %s.%s", j->shown[0].jobs, MONTHS,
+            ctx, "\n%zu jobs in %d simulated months, %s.%s", j->row[0].o.jobs, MONTHS,
             j->in.backfill ? "first come, first served with backfill" : "first come, first served",
-            j->shown[0].unstable ? " More work comes than it can do: the queue only grows." : "");
+            j->row[0].o.unstable ? " More work comes than it can do: the queue only grows." : "");
         return;
     }
     ask_note(ctx,
              "\n%lld nodes (%lld to %lld over %d seeds) turn %d %% of the jobs around in %.4g h: "
              "%zu jobs in %d simulated months, %s.",
              (long long)j->size.nodes, (long long)j->size.least, (long long)j->size.most, RUNS,
-             j->percentile, j->turnaround_h, j->size.at.jobs, MONTHS,
+             (int)j->percentile, j->turnaround_h, j->size.at.jobs, MONTHS,
              j->in.backfill ? "first come, first served with backfill"
                             : "first come, first served");
     ask_note(ctx,
@@ -226,54 +248,6 @@ static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
              j->size.at.wait.p95);
 }
 
-static void json_times(struct json_out *w, const char *key, const struct queue_times *t)
-{
-    json_key(w, key);
-    json_obj(w);
-    ask_json_num(w, "mean", t->mean);
-    ask_json_num(w, "p50", t->p50);
-    ask_json_num(w, "p90", t->p90);
-    ask_json_num(w, "p95", t->p95);
-    ask_json_num(w, "p99", t->p99);
-    ask_json_num(w, "max", t->max);
-    json_obj_end(w);
-}
-
-static void queue_json(struct cmd_ctx *ctx, const struct queue_job *j)
-{
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-queue/1");
-    json_kv_int(&w, "percentile", j->percentile);
-    ask_json_num(&w, "turnaround_h", j->turnaround_h > 0 ? j->turnaround_h : NAN);
-    json_kv_maybe(&w, "nodes", j->size.nodes ? maybe_of(j->size.nodes) : maybe_none());
-    if (j->size.nodes) {
-        json_kv_int(&w, "nodes_least", j->size.least);
-        json_kv_int(&w, "nodes_most", j->size.most);
-        json_kv_int(&w, "nodes_busy", j->size.load);
-    }
-    json_kv_int(&w, "seed", (int64_t)j->in.seed);
-    json_key(&w, "sizes");
-    json_arr(&w);
-    for (size_t i = 0; i < j->shown_count; i++) {
-        json_obj(&w);
-        json_kv_int(&w, "nodes", j->shown_nodes[i]);
-        json_kv_int(&w, "gpus", j->shown_nodes[i] * NODE_GPUS);
-        json_kv_int(&w, "jobs", (int64_t)j->shown[i].jobs);
-        ask_json_num(&w, "utilisation", j->shown[i].utilisation);
-        ask_json_num(&w, "waiting", j->shown[i].queue_mean);
-        json_times(&w, "wait_h", &j->shown[i].wait);
-        json_times(&w, "turnaround_h", &j->shown[i].turnaround);
-        json_kv_bool(&w, "unstable", j->shown[i].unstable);
-        json_obj_end(&w);
-    }
-    json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
-}
-
 static enum rc run_queue(struct cmd_ctx *ctx, struct err *err)
 {
     const struct queue_opts *o = ctx->opts;
@@ -282,8 +256,10 @@ static enum rc run_queue(struct cmd_ctx *ctx, struct err *err)
 
     if (rc == RC_OK)
         rc = queue_answer(&j, err);
-    if (rc == RC_OK)
-        (o->ask.json ? queue_json : queue_text)(ctx, &j);
+    if (rc == RC_OK && o->ask.json)
+        fields_write_report(&ctx->out, &queue_doc, &j);
+    else if (rc == RC_OK)
+        queue_text(ctx, &j);
     buf_release(&j.what);
     return rc;
 }

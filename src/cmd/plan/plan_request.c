@@ -150,9 +150,9 @@ void ask_release(struct ask *a)
     train_job_free(a->planned);
 }
 
-static enum rc given_config(const struct ask *a, const struct ask_opts *o,
-                            const struct plan_cluster *cl, struct plan_best *out, struct err *err)
+static enum rc given_config(struct ask *a, const struct ask_opts *o, struct err *err)
 {
+    const struct plan_cluster *cl = &a->cluster;
     struct plan_best b = { 0 };
     struct plan_consts k;
     unsigned given = 0;
@@ -170,7 +170,7 @@ static enum rc given_config(const struct ask *a, const struct ask_opts *o,
         return err_ctx(err, "--config");
     plan_memory_of(&a->model, &a->counts, &b.config, &k.memory, &b.memory);
     plan_time_of(&a->model, &a->counts, cl, &b.config, &k, &b.time);
-    *out = b;
+    a->best = b;
     return RC_OK;
 }
 
@@ -185,11 +185,10 @@ static enum rc machine_of(const char *path, int64_t gpus, struct plan_cluster *o
     return rc;
 }
 
-enum rc ask_cluster(const struct ask *a, const struct ask_opts *o, int64_t gpus,
-                    struct plan_cluster *out, struct err *err)
+enum rc ask_cluster(struct ask *a, const struct ask_opts *o, int64_t gpus, struct err *err)
 {
     if (a->planned) {
-        *out = a->planned->cases[a->planned->chosen].cluster;
+        a->cluster = a->planned->cases[a->planned->chosen].cluster;
         return RC_OK;
     }
     if (o->machine && o->gpu) {
@@ -197,14 +196,15 @@ enum rc ask_cluster(const struct ask *a, const struct ask_opts *o, int64_t gpus,
         return err_set(err, RC_USAGE, "'--gpu' and '--machine' both say which GPU it is");
     }
     if (o->machine)
-        return machine_of(o->machine, gpus, out, err);
-    plan_cluster_usual(&a->gpu, gpus, out);
+        return machine_of(o->machine, gpus, &a->cluster, err);
+    plan_cluster_usual(&a->gpu, gpus, &a->cluster);
     return RC_OK;
 }
 
-enum rc ask_best(const struct ask *a, const struct ask_opts *o, const struct plan_cluster *cl,
-                 struct plan_best *out, struct err *err)
+enum rc ask_best(struct ask *a, const struct ask_opts *o, struct err *err)
 {
+    const struct plan_cluster *cl = &a->cluster;
+
     if (a->planned) {
         const struct train_case *k = &a->planned->cases[a->planned->chosen];
         struct plan_best b = { .config = plan_choice(&k->found)->config,
@@ -213,12 +213,12 @@ enum rc ask_best(const struct ask *a, const struct ask_opts *o, const struct pla
 
         plan_memory_of(&a->model, &a->counts, &b.config, &k->consts.memory, &b.memory);
         plan_time_of(&a->model, &a->counts, cl, &b.config, &k->consts, &b.time);
-        *out = b;
+        a->best = b;
         return RC_OK;
     }
     if (o->config)
-        return given_config(a, o, cl, out, err);
-    return plan_best_of(&a->model, &a->counts, cl, &a->want, out, err);
+        return given_config(a, o, err);
+    return plan_best_of(&a->model, &a->counts, cl, &a->want, &a->best, err);
 }
 
 /* ---- options ---- */
@@ -340,30 +340,57 @@ const char *ask_bytes(double b, char out[ASK_TEXT_MAX])
     return out;
 }
 
-void ask_json_num(struct json_out *w, const char *key, double v)
-{
-    json_key(w, key);
-    json_add_num(w, v);
-}
-
-void ask_json_range(struct json_out *w, const char *key, const struct plan_range *r)
-{
-    json_key(w, key);
-    json_obj(w);
-    ask_json_num(w, "low", r->low);
-    ask_json_num(w, "expected", r->usual);
-    ask_json_num(w, "high", r->high);
-    json_obj_end(w);
-}
+#define S struct plan_range
+static const struct field range_fields[] = {
+    FIELD_OF("low", S, low, "the low end"),
+    FIELD_OF("expected", S, usual, "what is expected"),
+    FIELD_OF("high", S, high, "the high end"),
+};
+FIELD_TABLE(plan_range_table, "range", S, range_fields);
+#undef S
 
 /* ---- tables ---- */
-void ask_table_begin(struct ask_table *t, const char *first)
+void ask_table_begin(struct ask_table *t, const struct field_table *fields, const void *obj)
 {
-    t->t = table_new();
-    table_col(t->t, first, TABLE_LEFT);
+    *t = (struct ask_table){ table_new(), fields, obj };
+    table_col(t->t, "", TABLE_LEFT);
     table_col(t->t, "expected", TABLE_RIGHT);
     table_col(t->t, "range", TABLE_RIGHT);
     table_col(t->t, "why", TABLE_LEFT | TABLE_WRAP);
+}
+
+void ask_range(struct ask_table *t, const char *what, const struct plan_range *r,
+               const char *(*words)(double v, char *out), const char *fmt, ...)
+{
+    char value[ASK_TEXT_MAX], low[ASK_TEXT_MAX], high[ASK_TEXT_MAX], range[2 * ASK_TEXT_MAX] = "";
+    struct buf why = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(&why, fmt, ap);
+    va_end(ap);
+    if (r->low < r->high)
+        snprintf(range, sizeof(range), "%s to %s", words(r->low, low), words(r->high, high));
+    ask_row(t, what, words(r->usual, value), range, "%s", buf_str(&why));
+    buf_release(&why);
+}
+
+void ask_figure(struct ask_table *t, const char *key, const char *fmt, ...)
+{
+    const struct field *f = fields_find(t->fields, key);
+    char value[ASK_TEXT_MAX];
+    struct buf why = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(&why, fmt, ap);
+    va_end(ap);
+    if (f->kind == FIELD_STRUCT)
+        ask_range(t, f->title, (const void *)((const char *)t->obj + f->off), f->words, "%s",
+                  buf_str(&why));
+    else
+        ask_row(t, f->title, field_text(f, t->obj, value), "", "%s", buf_str(&why));
+    buf_release(&why);
 }
 
 void ask_row(struct ask_table *t, const char *what, const char *value, const char *range,
@@ -413,9 +440,10 @@ void ask_fp32(struct cmd_ctx *ctx, const struct plan_gpu *g, enum plan_precision
                  g->fp32_flops / 1e12);
 }
 
-void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluster *cl,
-              const struct plan_best *b)
+void ask_head(struct cmd_ctx *ctx, const struct ask *a)
 {
+    const struct plan_cluster *cl = &a->cluster;
+    const struct plan_best *b = &a->best;
     const struct plan_config *c = &b->config;
     double step_tokens = (double)c->micro_batch * c->grad_acc * c->dp * (double)c->seq;
     char p[ASK_TEXT_MAX], q[ASK_TEXT_MAX], r[ASK_TEXT_MAX];
@@ -448,17 +476,34 @@ void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluste
     buf_release(&text);
 }
 
-void ask_json_best(struct json_out *w, const struct plan_cluster *cl, const struct plan_best *b)
+void ask_json_model(struct json_out *w, const void *ask)
 {
+    const struct ask *a = ask;
+
+    if (a->planned)
+        train_spec_json(w, a->planned);
+    json_kv_str(w, "model", a->model.name);
+}
+
+#define S struct ask
+static const struct field best_fields[] = {
+    FIELD_OF("step_s", S, best.time.step_s, "seconds of a step"),
+    FIELD_OF("mfu", S, best.time.mfu, "model FLOPs utilisation"),
+    FIELD_NAME_OF("flops", S, best.time.flops, plan_flops_names, "which FLOPs that counts"),
+    FIELD_OF("memory_bytes", S, best.memory.total, "of the fullest GPU"),
+};
+static FIELD_TABLE(best_table, "best", S, best_fields);
+#undef S
+
+void ask_json_best(struct json_out *w, const void *ask)
+{
+    const struct ask *a = ask;
     struct buf text = { 0 };
 
-    plan_config_text(&b->config, &text);
-    json_kv_str(w, "gpu", cl->gpu.name);
-    json_kv_int(w, "gpus", cl->gpus);
+    plan_config_text(&a->best.config, &text);
+    json_kv_str(w, "gpu", a->cluster.gpu.name);
+    json_kv_int(w, "gpus", a->cluster.gpus);
     json_kv_str(w, "config", buf_str(&text));
-    ask_json_num(w, "step_s", b->time.step_s);
-    ask_json_num(w, "mfu", b->time.mfu);
-    json_kv_str(w, "flops", plan_flops_names[b->time.flops]);
-    json_kv_int(w, "memory_bytes", (int64_t)b->memory.total);
+    fields_write_members(w, &best_table, a);
     buf_release(&text);
 }

@@ -61,7 +61,7 @@ struct ask_opts {     /* of every such command, the first member of its options 
         ASK_OPT(S, 0, "no-flash", FLAG, ask.no_flash, NULL, "attention stores all pairs")
 #define ASK_JSON(S) ASK_OPT(S, 'j', "json", FLAG, ask.json, NULL, "print JSON instead of text")
 
-struct ask { /* what is asked; release with ask_release() */
+struct ask { /* what is asked, and the run it is about; release with ask_release() */
     struct arena arena;
     struct plan_facts facts;
     struct plan_recipes recipes;
@@ -71,7 +71,9 @@ struct ask { /* what is asked; release with ask_release() */
     struct plan_best_want want;
     double tokens;
     bool tokens_given, batch_given;
-    struct train_job *planned; /* owned; NULL: no spec */
+    struct train_job *planned;   /* owned; NULL: no spec */
+    struct plan_cluster cluster; /* the run's, where the command has one */
+    struct plan_best best;
 };
 /* With --file: reads the component that the operand names into `o` and, where the command has one,
  * *price; `search`: plans it as `stoker plan train -f` does.  Without: nothing. */
@@ -80,12 +82,11 @@ enum rc ask_spec(struct cmd_ctx *ctx, struct ask_opts *o, const char **price, bo
 /* Facts and, where `o` has a model, the model; RC_USAGE without one. */
 enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err) MUST_USE;
 void ask_release(struct ask *a);
-/* So many GPUs of the kind, or of machines like that of --machine. */
-enum rc ask_cluster(const struct ask *a, const struct ask_opts *o, int64_t gpus,
-                    struct plan_cluster *out, struct err *err) MUST_USE;
-/* The best configuration on `gpus`, or the one of --config. */
-enum rc ask_best(const struct ask *a, const struct ask_opts *o, const struct plan_cluster *cl,
-                 struct plan_best *out, struct err *err) MUST_USE;
+/* a->cluster: so many GPUs of the kind, or of machines like that of --machine. */
+enum rc ask_cluster(struct ask *a, const struct ask_opts *o, int64_t gpus,
+                    struct err *err) MUST_USE;
+/* a->best: the best configuration on a->cluster, or the one of --config. */
+enum rc ask_best(struct ask *a, const struct ask_opts *o, struct err *err) MUST_USE;
 
 /* "15.6T", with an error that names the option. */
 enum rc ask_count(const char *option, const char *text, double least, double most, double *out,
@@ -101,24 +102,44 @@ const char *ask_usd(double v, char out[ASK_TEXT_MAX]);   /* "$12.3M" */
 const char *ask_watts(double w, char out[ASK_TEXT_MAX]); /* "25.1 MW" */
 const char *ask_time(double s, char out[ASK_TEXT_MAX]);  /* "4.9 min", "3.1 h", "54 d" */
 const char *ask_bytes(double b, char out[ASK_TEXT_MAX]); /* "5.68 TB": powers of ten, as disks */
-void ask_json_num(struct json_out *w, const char *key, double v);
-void ask_json_range(struct json_out *w, const char *key, const struct plan_range *r);
+/* The same in a buffer of its own, for one expression. */
+#define ASK_SHORT(v) ask_short((v), (char[ASK_TEXT_MAX]){ 0 })
+#define ASK_USD(v)   ask_usd((v), (char[ASK_TEXT_MAX]){ 0 })
+#define ASK_WATTS(v) ask_watts((v), (char[ASK_TEXT_MAX]){ 0 })
+#define ASK_TIME(v)  ask_time((v), (char[ASK_TEXT_MAX]){ 0 })
+#define ASK_BYTES(v) ask_bytes((v), (char[ASK_TEXT_MAX]){ 0 })
+
+/* A field that is a struct plan_range; .words and .title are those of ask_figure(). */
+extern const struct field_table plan_range_table;
+#define ASK_RANGE(key_, s, member, ...)                                                            \
+    {                                                                                              \
+        .key = (key_), .kind = FIELD_STRUCT, .off = offsetof(s, member), .sub = &plan_range_table, \
+        .doc = __VA_ARGS__                                                                         \
+    }
 
 /* A table of rows: what, expected, range, why. */
 struct ask_table {
     struct table *t;
+    const struct field_table *fields; /* what ask_figure() knows */
+    const void *obj;
 };
-void ask_table_begin(struct ask_table *t, const char *first);
+void ask_table_begin(struct ask_table *t, const struct field_table *fields, const void *obj);
 void ask_row(struct ask_table *t, const char *what, const char *value, const char *range,
              const char *fmt, ...) PRINTF_LIKE(5, 6);
+void ask_range(struct ask_table *t, const char *what, const struct plan_range *r,
+               const char *(*words)(double v, char *out), const char *fmt, ...) PRINTF_LIKE(5, 6);
+/* The field of the key: its title, its value, its range where it has one, and why. */
+void ask_figure(struct ask_table *t, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void ask_table_end(struct ask_table *t, struct cmd_ctx *ctx);
 /* One paragraph, wrapped. */
 void ask_note(struct cmd_ctx *ctx, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* For fp32, that TF32 is not counted; nothing for another precision. */
 void ask_fp32(struct cmd_ctx *ctx, const struct plan_gpu *g, enum plan_precision p);
 /* "llama-3.1-70b: 70.6B parameters on 64 x H100 ..." and the configuration with its time. */
-void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluster *cl,
-              const struct plan_best *b);
-void ask_json_best(struct json_out *w, const struct plan_cluster *cl, const struct plan_best *b);
+void ask_head(struct cmd_ctx *ctx, const struct ask *a);
+/* Rows of tables whose struct begins with a struct ask: the spec, if any, and the model; the
+ * configuration with its time and memory. */
+void ask_json_model(struct json_out *w, const void *ask);
+void ask_json_best(struct json_out *w, const void *ask);
 
 #endif
