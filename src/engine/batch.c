@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void batch_init(struct batch *b)
-{
-    *b = (struct batch){ 0 };
-}
-
 void batch_reset(struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++)

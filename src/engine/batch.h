@@ -31,7 +31,7 @@ struct batch_item {
     char *why; /* what went wrong with it; owned; NULL: nothing */
 };
 
-struct batch {
+struct batch { /* all zero: empty */
     uint32_t *ids; /* [tokens], owned, as added */
     uint8_t *types;
     size_t tokens, tokens_cap;
@@ -41,7 +41,6 @@ struct batch {
     size_t order_cap;
 };
 
-void batch_init(struct batch *b); /* all zero is also an initialised batch */
 void batch_release(struct batch *b);
 void batch_reset(struct batch *b); /* empties it, keeps the memory */
 

@@ -5,10 +5,10 @@
  * empty, none longer than the position table, ids and types inside their tables.  Types of a
  * model without a table mean nothing: DistilBERT comes with BERT's tokenizer, which gives them
  * to pairs, and the reference drops them. */
-#include "engine/engine.h"
 #include "base/str.h"
-#include "engine/plugin.h"
-#include "engine/worker/worker.h"
+#include "engine/engine_int.h"
+#include "engine/plugin_int.h"
+#include "engine/worker/worker_int.h"
 
 #include <assert.h>
 #include <math.h>

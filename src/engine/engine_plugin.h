@@ -12,7 +12,7 @@
  * batches by another. */
 #ifndef ENGINE_ENGINE_PLUGIN_H
 #define ENGINE_ENGINE_PLUGIN_H
-#include "engine/engine.h"
+#include "engine/engine_int.h"
 
 struct eng_host {
     enum rc (*fail)(struct err *err, enum rc code, const char *fmt, ...); /* err_set() */

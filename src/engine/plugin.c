@@ -8,11 +8,11 @@
  *   end                                 all was asked
  *
  * A child that dies or hangs leaves out "end": what it had sent before still counts. */
-#include "engine/plugin.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_plugin.h"
+#include "engine/plugin_int.h"
 #include "os/worker/child.h"
 
 #include <assert.h>

@@ -8,7 +8,7 @@
  * Nothing here allocates or keeps state once loaded: threads that bring their own room
  * may run one tail together. */
 #include "base/mem.h"
-#include "engine/engine.h"
+#include "engine/engine_int.h"
 
 #include <assert.h>
 #include <math.h>

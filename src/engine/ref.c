@@ -17,7 +17,7 @@
  *       x = LN(x + a Wo' + bo)
  *       x = LN(x + act(x W1' + b1) W2' + b2) */
 #include "base/mem.h"
-#include "engine/engine.h"
+#include "engine/engine_int.h"
 
 #include <assert.h>
 #include <math.h>

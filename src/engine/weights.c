@@ -5,7 +5,7 @@
  * difference.  Every read checks the shape against the configuration first, so that an
  * implementation can size its memory from eng_weight_shape() alone. */
 #include "base/mem.h"
-#include "engine/engine.h"
+#include "engine/engine_int.h"
 
 #include <assert.h>
 #include <math.h>

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "model/files/lfs_int.h"
 #include "model/model_int.h"
+#include "model/weights/safetensors_int.h"
 #include "os/file.h"
 
 #include <assert.h>

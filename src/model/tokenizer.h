@@ -100,18 +100,13 @@ struct tok_out { /* borrowed from the scratch until its next use */
 /* `path` is a tokenizer.json; errors name file and member.  `rules` NULL: the file as it is. */
 enum rc tokenizer_load(const char *path, const struct tok_rules *rules, struct tokenizer **out,
                        struct err *err) MUST_USE;
-enum rc tokenizer_parse(const char *json, size_t len, const char *name,
-                        const struct tok_rules *rules, struct tokenizer **out,
-                        struct err *err) MUST_USE;
 void tokenizer_free(struct tokenizer *t);
 
 size_t tokenizer_vocab_size(const struct tokenizer *t);              /* added tokens included */
 const char *tokenizer_token(const struct tokenizer *t, uint32_t id); /* NULL: no such id */
-bool tokenizer_id(const struct tokenizer *t, const char *token, uint32_t *out);
-const char *tokenizer_kind(const struct tokenizer *t); /* "WordPiece", "Unigram" */
-bool tokenizer_cuts_left(const struct tokenizer *t);   /* longer texts lose their beginning */
+const char *tokenizer_kind(const struct tokenizer *t);               /* "WordPiece", "Unigram" */
+bool tokenizer_cuts_left(const struct tokenizer *t); /* longer texts lose their beginning */
 bool tokenizer_is_special(const struct tokenizer *t, uint32_t id); /* of those in tok_rules */
-size_t tokenizer_specials(const struct tokenizer *t, bool pair);   /* tokens the template adds */
 
 struct tok_scratch *tok_scratch_new(void);
 void tok_scratch_free(struct tok_scratch *s);

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "engine/plugin.h"
+#include "engine/plugin_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Whatever a file says, opening it and reading what it offers stays inside it. */
 #include "fuzz.h"
 
-#include "model/weights/safetensors.h"
+#include "model/weights/safetensors_int.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

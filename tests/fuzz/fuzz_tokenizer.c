@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "model/tokenizer.h"
+#include "model/tokenizer/tokenizer_int.h"
 
 #include <stdlib.h>
 #include <string.h>

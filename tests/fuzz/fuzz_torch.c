@@ -2,9 +2,10 @@
 /* A whole pytorch_model.bin, archive or old: every tensor it offers can be read, in pieces and
  * at once the same, and stays inside the file. */
 #include "fuzz.h"
+#include "model/weights/safetensors_int.h"
 
 #include "base/mem.h"
-#include "model/weights/torch_file.h"
+#include "model/weights/torch_file_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 #define TESTS_MODEL_BOX_H
 #include "base/mem.h"
 #include "model/model.h"
+#include "model/weights/safetensors_int.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "engine/cpu/cpu_int.h"
-#include "model/weights/safetensors.h"
+#include "model/weights/safetensors_int.h"
 
 #include <math.h>
 #include <stdatomic.h>

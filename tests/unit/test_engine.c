@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_engine: the scalar reference against the outputs of the Python one, and what the
  * engine refuses. */
+#include "engine/engine_int.h"
 #include "test.h"
 #include "vectors_box.h"
 

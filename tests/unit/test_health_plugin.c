@@ -3,7 +3,7 @@
  * tests/plugin/rules.mk builds them beside this program. */
 #include "test_health_fixture.h"
 
-#include "engine/plugin.h"
+#include "engine/plugin_int.h"
 
 #include <unistd.h>
 

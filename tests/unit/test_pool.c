@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_pool: identities that pooling, normalising and scores must keep. */
-#include "engine/engine.h"
+#include "engine/engine_int.h"
 #include "test.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "model/weights/safetensors.h"
+#include "model/weights/safetensors_int.h"
 #include "model_box.h"
 
 #include <math.h>

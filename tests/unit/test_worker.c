@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Workers as their owner sees them: real processes of the program beside this test, with the fake
  * device of tests/plugin/fake_engine.c.  Deadlines are short here; nothing else is timed. */
+#include "engine/engine_int.h"
 #include "test.h"
 
 #include "base/str.h"

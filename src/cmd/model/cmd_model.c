@@ -9,7 +9,7 @@
 #include "model/files/verify.h"
 #include "model/hub/get.h"
 #include "model/model.h"
-#include "model/weights/torch_file.h"
+#include "model/weights/convert.h"
 #include "os/file.h"
 
 #include <dirent.h>

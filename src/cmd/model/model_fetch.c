@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "base/text/units.h"
 #include "model/model.h"
-#include "model/weights/torch_file.h"
+#include "model/weights/convert.h"
 #include "os/clock.h"
 #include "os/file.h"
 

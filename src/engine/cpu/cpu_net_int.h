@@ -7,7 +7,7 @@
 #ifndef ENGINE_CPU_CPU_NET_INT_H
 #define ENGINE_CPU_CPU_NET_INT_H
 #include "engine/cpu/cpu_int.h"
-#include "engine/engine.h"
+#include "engine/engine_int.h"
 
 #include <stdatomic.h>
 

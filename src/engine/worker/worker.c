@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "engine/plugin.h"
+#include "engine/plugin_int.h"
 #include "os/clock.h"
 
 #include <assert.h>

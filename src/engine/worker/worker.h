@@ -48,15 +48,6 @@ void workers_hurry(struct workers *w);
 /* When no engine is left; ends the processes, for a while politely.  NULL is fine. */
 void workers_free(struct workers *w);
 
-/* The implementation of device "NAME" or "NAME:NUMBER", as plugin_engine(): what it says of
- * itself came from its worker, which is started if it was not.  Good as long as `w`. */
-enum rc workers_find(struct workers *w, const char *device, const struct eng_ops **out,
-                     struct err *err) MUST_USE;
-
-/* The same without waiting: *out stays as it is when no worker has said anything of that kind. */
-enum rc workers_known(struct workers *w, const char *device, const struct eng_ops **out,
-                      struct err *err) MUST_USE;
-
 struct worker_state {
     char device[WORKER_DEVICE_MAX]; /* "cuda:0" */
     bool up;

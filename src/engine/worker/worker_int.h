@@ -139,7 +139,16 @@ struct workers {
     uint32_t numbers, handles;
 };
 
-/* ---- worker.c; the lock is held */
+/* ---- worker.c */
+/* The implementation of device "NAME" or "NAME:NUMBER", as plugin_engine(): what it says of
+ * itself came from its worker, which is started if it was not.  Good as long as `w`. */
+enum rc workers_find(struct workers *w, const char *device, const struct eng_ops **out,
+                     struct err *err) MUST_USE;
+
+/* The same without waiting: *out stays as it is when no worker has said anything of that kind. */
+enum rc workers_known(struct workers *w, const char *device, const struct eng_ops **out,
+                      struct err *err) MUST_USE;
+/* The lock is held here and below. */
 struct worker *worker_of(struct workers *ws, const char *device, struct err *err); /* made */
 enum rc worker_up(struct worker *w, struct err *err) MUST_USE; /* started; waits */
 /* Sends and waits for the reply; a worker that does not answer is lost. */
@@ -148,7 +157,7 @@ enum rc worker_call(struct worker *w, struct msg_ask *ask, struct msg_answer *an
 void workers_wake(struct workers *ws);
 void workers_say(struct workers *ws, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* ---- worker_link.c; the lock is held */
+/* ---- worker_link.c */
 /* A process for the device; it has not said hello yet. */
 enum rc link_start(struct worker *w, struct err *err) MUST_USE;
 /* The worker has no link then; what waits in it is told.  It is killed, not waited for. */

@@ -10,7 +10,8 @@
  * whatever it does, since nobody is left to be told. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "engine/plugin.h"
+#include "engine/engine_int.h"
+#include "engine/plugin_int.h"
 #include "engine/worker/worker.h"
 #include "engine/worker/worker_msg_int.h"
 #include "engine/worker/worker_ring_int.h"

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/files/sums_int.h"
+#include "model/weights/safetensors_int.h"
 #include "os/file.h"
 
 #include <dirent.h>

@@ -63,7 +63,6 @@ struct hub_listed {
 enum { HUB_LISTED_MAX = 1024 };
 /* Up to `max` rows, by name; RC_OK also when there is no cache. */
 enum rc hub_list(struct hub_listed *out, size_t max, size_t *out_count, struct err *err) MUST_USE;
-bool hub_is_offline(void); /* HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE */
 
 /* ---- fetching */
 struct hub_progress {

@@ -45,6 +45,7 @@ bool hub_commit_ok(const char *text); /* 40 hexadecimal digits */
 void hub_add_quoted(struct buf *out, const char *text, bool slashes);
 
 /* ---- hub_cache.c */
+bool hub_is_offline(void); /* HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE */
 struct hub_cache {
     char repo[FILE_PATH_MAX];  /* …/models--ORG--NAME */
     char locks[FILE_PATH_MAX]; /* …/.locks/models--ORG--NAME */

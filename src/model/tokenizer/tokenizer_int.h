@@ -365,4 +365,12 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
 /* An offset of the clean text in the caller's bytes. */
 uint32_t tok_unclean(const struct tok_clean *c, uint32_t at);
 
+/* ---- tokenizer.c */
+/* tokenizer_load() of a text; `name` is for messages. */
+enum rc tokenizer_parse(const char *json, size_t len, const char *name,
+                        const struct tok_rules *rules, struct tokenizer **out,
+                        struct err *err) MUST_USE;
+bool tokenizer_id(const struct tokenizer *t, const char *token, uint32_t *out);
+size_t tokenizer_specials(const struct tokenizer *t, bool pair); /* tokens the template adds */
+
 #endif

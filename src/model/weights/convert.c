@@ -4,10 +4,12 @@
  * Numbers are copied as they are.  A view is written as the tensor it shows, a tensor under
  * two names twice.  Memory holds one tensor at most, and only when it does not lie in one
  * piece. */
+#include "model/weights/convert.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "model/weights/torch_file.h"
+#include "model/weights/safetensors_int.h"
+#include "model/weights/torch_file_int.h"
 #include "os/file.h"
 
 #include <unistd.h>

@@ -4,7 +4,7 @@
  * Widening is exact.  Narrowing rounds to nearest, ties to even, as hardware does;
  * NaN stays NaN (quiet, its payload cut).  Only integers and normal floats take part, so
  * that a thread that flushes denormals gets the same bits. */
-#include "model/weights/safetensors.h"
+#include "model/weights/safetensors_int.h"
 
 static float from_bits(uint32_t bits)
 {

@@ -9,12 +9,14 @@
  *
  * Invariant: once st_open() has returned, offset + bytes of every tensor was inside its
  * shard and bytes == count * size of its type. */
-#include "model/weights/safetensors.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
 #include "model/files/lfs_int.h"
-#include "model/weights/torch_file.h"
+#include "model/weights/safetensors_int.h"
+
+#include "model/weights/convert.h"
+#include "model/weights/torch_file_int.h"
 #include "os/file.h"
 
 #include <assert.h>

@@ -26,17 +26,11 @@ struct st_tensor {
 struct st;
 /* `dir` holds model.safetensors, or model.safetensors.index.json and its shards. */
 enum rc st_open(const char *dir, struct st **out, struct err *err) MUST_USE;
-enum rc st_open_file(const char *path, struct st **out, struct err *err) MUST_USE;
 void st_close(struct st *s);
 size_t st_count(const struct st *s);
 const struct st_tensor *st_at(const struct st *s, size_t i);           /* sorted by name */
 const struct st_tensor *st_find(const struct st *s, const char *name); /* NULL: none */
-size_t st_shards(const struct st *s);                                  /* files */
-const char *st_shard_path(const struct st *s, size_t i);
-/* A shard is a file beside the index: its name must not lead elsewhere.  NULL is none. */
-bool st_shard_name_ok(const char *name);
 const char *st_dtype_name(enum st_dtype d);
-size_t st_dtype_bytes(enum st_dtype d);
 /* Elements [first, first+count) as f32; integers are converted too, f64 is rounded. */
 enum rc st_read_f32(const struct st *s, const struct st_tensor *t, uint64_t first, uint64_t count,
                     float *out, struct err *err) MUST_USE;
@@ -44,27 +38,6 @@ enum rc st_read_f32(const struct st *s, const struct st_tensor *t, uint64_t firs
 enum rc st_read(const struct st *s, const struct st_tensor *t, uint64_t first_byte, uint64_t count,
                 void *out, struct err *err) MUST_USE;
 
-/* --- writing --- */
-struct st_new { /* a tensor to write */
-    const char *name;
-    enum st_dtype dtype;
-    size_t dims[ST_DIMS_MAX], ndim;
-};
-struct st_source {
-    /* Gives bytes [first, first + count) of list[i]; count is a multiple of the type's size. */
-    enum rc (*fill)(void *arg, size_t i, uint64_t first, void *out, size_t count, struct err *err);
-    void *arg;
-};
-/* Writes a whole file or none: to a file beside it, flushed to the disk, then renamed. */
-enum rc st_write(const char *path, const struct st_new *list, size_t count,
-                 const struct st_source *from, struct err *err) MUST_USE;
-
-/* Conversions, exact. */
-float st_f16_to_f32(uint16_t h);
-float st_bf16_to_f32(uint16_t h);
-/* Many at once; `from` needs no alignment. */
-void st_f16s_to_f32(const void *from, size_t n, float *out);
-void st_bf16s_to_f32(const void *from, size_t n, float *out);
 uint16_t st_f32_to_bf16(float f); /* round to nearest even, NaN stays NaN */
 uint16_t st_f32_to_f16(float f);
 

@@ -7,7 +7,7 @@
  * file. */
 #include "base/mem.h"
 #include "base/text/json.h"
-#include "model/weights/safetensors.h"
+#include "model/weights/safetensors_int.h"
 #include "os/file.h"
 
 #include <assert.h>

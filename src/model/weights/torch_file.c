@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/weights/torch_file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/files/lfs_int.h"
+#include "model/weights/safetensors_int.h"
+#include "model/weights/torch_file_int.h"
 #include "os/file.h"
 #include "os/zip.h"
 

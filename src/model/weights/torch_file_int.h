@@ -4,8 +4,8 @@
  * Since version 1.6 torch writes a zip with one folder: data.pkl, which names the tensors,
  * data/<key> with a storage each, byteorder.  Before, it wrote five pickles and the storages
  * behind them.  Both are opened here; the bytes are read with pread(), never mapped. */
-#ifndef MODEL_WEIGHTS_TORCH_FILE_H
-#define MODEL_WEIGHTS_TORCH_FILE_H
+#ifndef MODEL_WEIGHTS_TORCH_FILE_INT_H
+#define MODEL_WEIGHTS_TORCH_FILE_INT_H
 #include "model/weights/pickle_int.h"
 
 struct zip;
@@ -26,12 +26,5 @@ void torch_file_close(struct torch_file *f);
  * must not be handed from one tensor to another. */
 enum rc torch_file_read(const struct torch_file *f, size_t i, uint64_t first, size_t count,
                         void *out, unsigned char **span, struct err *err) MUST_USE;
-
-/* pytorch_model.bin of `dir`, or the shards of pytorch_model.bin.index.json, become its
- * model.safetensors; *out_count: tensors written.  `progress` may be NULL. */
-enum rc torch_convert(const char *dir, size_t *out_count,
-                      void (*progress)(uint64_t done, uint64_t total), struct err *err) MUST_USE;
-/* Whether `dir` has something to convert. */
-bool torch_found(const char *dir);
 
 #endif
