@@ -76,6 +76,8 @@ def record():
           lines(p.stdout) == lines(q.stdout, "stoker_demo "), p.stderr, q.stderr,
           set(lines(p.stdout)) ^ set(lines(q.stdout, "stoker_demo ")))
     check("and says that it is one", "\nstoker_demo 1\n" in q.stdout)
+    mode = pathlib.Path("one.rec").stat().st_mode & 0o777
+    check("a recording names users and jobs: others may not read it", mode == 0o600, oct(mode))
     whole = pathlib.Path("one.rec").read_bytes()
     pathlib.Path("cut.rec").write_bytes(whole[:len(whole) - 37])
     q = run("agent", "--once", "--replay", "cut.rec")

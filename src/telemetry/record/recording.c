@@ -114,7 +114,7 @@ static enum rc check_room(const char *path, int fd, bool replace, struct err *er
 
 enum rc recording_create(const char *path, bool replace, int *out_fd, struct err *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, RECORDING_MODE);
     struct stat st;
     enum rc rc;
 

@@ -21,8 +21,10 @@ struct recording_end {
 enum rc recording_read(const struct recording_opts *o, struct recording_end *out,
                        struct err *err) MUST_USE;
 
-/* Opens a file that a recording is written to, empty.  What has data already is left alone: a file
- * that is no recording always, a recording unless `replace`. */
+enum { RECORDING_MODE = 0600 }; /* it names users, jobs and command lines */
+/* Opens a file that a recording is written to, empty; one that is new is its owner's alone.  What
+ * has data already is left alone: a file that is no recording always, a recording unless
+ * `replace`. */
 enum rc recording_create(const char *path, bool replace, int *out_fd, struct err *err) MUST_USE;
 
 #endif
