@@ -32,7 +32,7 @@
 #define ABSENT_NS        (86400 * ALERT_SECOND) /* a rule that asks for absence fires so long */
 
 enum track_state { TRACK_IDLE, TRACK_PENDING, TRACK_FIRING, TRACK_RESOLVED };
-enum verdict { V_UNKNOWN, V_CLEAR, V_BETWEEN /* neither bad nor clear */, V_BAD };
+enum track_verdict { V_UNKNOWN, V_CLEAR, V_BETWEEN /* neither bad nor clear */, V_BAD };
 
 struct track {
     uint32_t series, of, guard; /* TELEMETRY_NONE: none yet */
@@ -280,7 +280,7 @@ static void copy_out(const struct alerts *a, const struct track *k, struct alert
 }
 
 /* The words follow the value for as long as the alert is active. */
-static void say(struct alerts *a, struct track *k)
+static void track_say_summary(struct alerts *a, struct track *k)
 {
     char text[TELEMETRY_VALUE_MAX];
 
@@ -290,7 +290,7 @@ static void say(struct alerts *a, struct track *k)
     k->said = k->value;
 }
 
-static void tell(struct alerts *a, const struct track *k)
+static void track_tell_change(struct alerts *a, const struct track *k)
 {
     VEC_GROW(a->changes, a->change_count, a->change_cap);
     copy_out(a, k, &a->changes[a->change_count++]);
@@ -302,7 +302,7 @@ static void tell_lost(struct alerts *a, struct track *k)
     k->state = TRACK_RESOLVED;
     k->resolved_ns = a->wall_ns;
     k->gone = true;
-    tell(a, k);
+    track_tell_change(a, k);
     VEC_GROW(a->lost, a->lost_count, a->lost_cap);
     a->lost[a->lost_count++] = k->subject;
     a->changes[a->change_count - 1].subject = k->subject;
@@ -337,8 +337,8 @@ static bool same_thing(const struct telemetry_series *s, const struct telemetry_
 
 /* The series of `metric` that belongs to `s`: with the same labels (`exact`), or of the same
  * thing. */
-static uint32_t partner(const struct alerts *a, const char *metric,
-                        const struct telemetry_series *s, bool exact, size_t from)
+static uint32_t series_partner(const struct alerts *a, const char *metric,
+                               const struct telemetry_series *s, bool exact, size_t from)
 {
     size_t n = telemetry_count(a->t);
 
@@ -360,9 +360,9 @@ static void find_partners(struct alerts *a, struct track *k, size_t from)
     const struct telemetry_series *s = telemetry_get(a->t, k->series);
 
     if (r->of && k->of == TELEMETRY_NONE)
-        k->of = partner(a, r->of, s, true, from);
+        k->of = series_partner(a, r->of, s, true, from);
     if (r->guard && k->guard == TELEMETRY_NONE)
-        k->guard = partner(a, r->guard, s, false, from);
+        k->guard = series_partner(a, r->guard, s, false, from);
 }
 
 /* ---- what fired before a restart */
@@ -415,7 +415,7 @@ bool alerts_restore(struct alerts *a, const struct alert_active *x)
 }
 
 /* Who was told goes by the labels: neither cause nor beginning may be another than before. */
-static void resume(struct alerts *a, struct track *k, const struct alert_active *x)
+static void track_resume(struct alerts *a, struct track *k, const struct alert_active *x)
 {
     const struct alert_rule *r = &a->rules[k->rule];
 
@@ -448,7 +448,7 @@ static void look_at_waiting(struct alerts *a, struct track *k)
 
         if (w->over || !is_of_rule(w, &a->rules[k->rule]) || !is_of_series(w, s))
             continue;
-        resume(a, k, &w->x);
+        track_resume(a, k, &w->x);
         waiting_free(w);
         a->waiting[i] = a->waiting[--a->waiting_count];
         return;
@@ -474,7 +474,7 @@ static void step_waiting(struct alerts *a, struct waiting *w, int64_t step_ns)
     a->changes[a->change_count++] = w->x;
 }
 
-static void watch(struct alerts *a, size_t rule, uint32_t series)
+static void track_add(struct alerts *a, size_t rule, uint32_t series)
 {
     const struct alert_rule *r = &a->rules[rule];
     struct track *k;
@@ -505,7 +505,7 @@ static void watch_series(struct alerts *a, uint32_t i)
     for (size_t r = 0; r < a->rule_count; r++)
         if (str_eq(s->metric->id, a->rules[r].metric) &&
             alert_where(a->rules[r].where, s->labels, s->label_count))
-            watch(a, r, i);
+            track_add(a, r, i);
 }
 
 /* What is known of a series ends with it.  Of what fires the end is told, with the labels that it
@@ -546,7 +546,7 @@ static void look_at_renewed(struct alerts *a)
         find_partners(a, &a->tracks[i], 0);
 }
 
-static void discover(struct alerts *a)
+static void discover_tracks(struct alerts *a)
 {
     size_t n = telemetry_count(a->t), from = a->series_seen, tracks;
 
@@ -619,7 +619,7 @@ static void watch_old_series(struct alerts *a, size_t rule)
 
         if (str_eq(s->metric->id, a->rules[rule].metric) &&
             alert_where(a->rules[rule].where, s->labels, s->label_count))
-            watch(a, rule, i);
+            track_add(a, rule, i);
         if (a->count > before)
             a->tracks[before].generation = false;
     }
@@ -657,13 +657,13 @@ void alerts_inherit(struct alerts *a, struct alerts *old)
 }
 
 /* ---- what a rule compares */
-static double latest(const struct alerts *a, uint32_t series)
+static double latest_value(const struct alerts *a, uint32_t series)
 {
     return series < a->series_seen ? a->values[series] : NAN;
 }
 
 /* Counters: what was added since they were known last; one that fell began again at zero. */
-static double counted(struct alerts *a, struct track *k, const struct alert_rule *r, double v)
+static double counter_added(struct alerts *a, struct track *k, const struct alert_rule *r, double v)
 {
     double sum, sec, gone = 0, added = 0, window = (double)r->window_ns / (double)ALERT_SECOND;
     bool first = !k->known, all = r->how == ALERT_INCREASE && r->op == ALERT_BELOW;
@@ -686,8 +686,8 @@ static double counted(struct alerts *a, struct track *k, const struct alert_rule
 }
 
 /* The mean is known when half of the window was. */
-static double mean(struct alerts *a, struct track *k, const struct alert_rule *r, double v,
-                   int64_t step_ns)
+static double window_mean_of(struct alerts *a, struct track *k, const struct alert_rule *r,
+                             double v, int64_t step_ns)
 {
     double sum, sec, step = (double)step_ns / (double)ALERT_SECOND;
 
@@ -696,19 +696,21 @@ static double mean(struct alerts *a, struct track *k, const struct alert_rule *r
     return sec > 0 && sec * 2 >= (double)r->window_ns / (double)ALERT_SECOND ? sum / sec : NAN;
 }
 
-static double compared(struct alerts *a, struct track *k, const struct alert_rule *r,
-                       int64_t step_ns)
+static double compared_value(struct alerts *a, struct track *k, const struct alert_rule *r,
+                             int64_t step_ns)
 {
-    double v = latest(a, k->series), result;
+    double v = latest_value(a, k->series), result;
 
     if (r->of) {
-        double by = latest(a, k->of);
+        double by = latest_value(a, k->of);
 
         v = by != 0 ? v / by : NAN; /* NaN stays NaN */
     }
     if (isnan(v))
         return NAN;
-    result = !k->win ? v : r->how == ALERT_MEAN ? mean(a, k, r, v, step_ns) : counted(a, k, r, v);
+    result = !k->win                ? v
+             : r->how == ALERT_MEAN ? window_mean_of(a, k, r, v, step_ns)
+                                    : counter_added(a, k, r, v);
     k->known = true;
     return result;
 }
@@ -722,9 +724,9 @@ int64_t alert_guard_grace(const struct alert_rule *r)
 
 /* Work that comes in bursts leaves gaps: what is judged over a window is guarded for a while more.
  * V_BAD: the guard holds. */
-static enum verdict judge_guard(struct alerts *a, struct track *k, const struct alert_rule *r)
+static enum track_verdict judge_guard(struct alerts *a, struct track *k, const struct alert_rule *r)
 {
-    double guard = latest(a, k->guard);
+    double guard = latest_value(a, k->guard);
 
     if (isnan(guard))
         return V_UNKNOWN;
@@ -734,10 +736,10 @@ static enum verdict judge_guard(struct alerts *a, struct track *k, const struct 
                                                                                     : V_CLEAR;
 }
 
-static enum verdict judge(struct alerts *a, struct track *k, const struct alert_rule *r,
-                          int64_t step_ns)
+static enum track_verdict judge_track(struct alerts *a, struct track *k, const struct alert_rule *r,
+                                      int64_t step_ns)
 {
-    double v = compared(a, k, r, step_ns);
+    double v = compared_value(a, k, r, step_ns);
 
     if (r->how == ALERT_ABSENT) {
         k->value = v;
@@ -746,7 +748,7 @@ static enum verdict judge(struct alerts *a, struct track *k, const struct alert_
     if (!isnan(v))
         k->value = v;
     if (r->guard) {
-        enum verdict guard = judge_guard(a, k, r);
+        enum track_verdict guard = judge_guard(a, k, r);
 
         if (guard != V_BAD)
             return guard;
@@ -759,7 +761,7 @@ static enum verdict judge(struct alerts *a, struct track *k, const struct alert_
 }
 
 /* ---- states */
-static void forget(struct alerts *a, struct track *k)
+static void track_release_texts(struct alerts *a, struct track *k)
 {
     free(k->summary);
     k->summary = NULL;
@@ -785,7 +787,7 @@ static void ask_whose(struct alerts *a, struct track *k)
     *k->whose = who;
 }
 
-static void fire(struct alerts *a, struct track *k)
+static void track_fire(struct alerts *a, struct track *k)
 {
     k->state = TRACK_FIRING;
     k->fired_ns = a->wall_ns;
@@ -797,20 +799,20 @@ static void fire(struct alerts *a, struct track *k)
     free(k->cause);
     k->cause = NULL;
     ask_whose(a, k);
-    say(a, k);
-    tell(a, k);
+    track_say_summary(a, k);
+    track_tell_change(a, k);
 }
 
-static void resolve(struct alerts *a, struct track *k)
+static void track_resolve(struct alerts *a, struct track *k)
 {
     k->state = TRACK_RESOLVED;
     k->resolved_ns = a->wall_ns;
     k->ended_mono_ns = a->mono_ns;
-    tell(a, k);
+    track_tell_change(a, k);
 }
 
 /* Bad while it was idle or resolved. */
-static void begin(struct alerts *a, struct track *k)
+static void track_begin(struct alerts *a, struct track *k)
 {
     if (k->state == TRACK_IDLE) {
         if (a->active == ALERT_ACTIVE_MAX) {
@@ -823,25 +825,25 @@ static void begin(struct alerts *a, struct track *k)
     k->since_ns = a->wall_ns;
     k->fired_ns = k->resolved_ns = k->held_ns = k->unknown_ns = 0;
     if (a->rules[k->rule].for_ns <= 0)
-        fire(a, k);
+        track_fire(a, k);
     else
-        say(a, k);
+        track_say_summary(a, k);
 }
 
-static void step_pending(struct alerts *a, struct track *k, enum verdict v, int64_t step_ns)
+static void step_pending(struct alerts *a, struct track *k, enum track_verdict v, int64_t step_ns)
 {
     if (v == V_UNKNOWN) {
         k->unknown_ns += step_ns;
         if (k->unknown_ns >= STALE_NS)
-            forget(a, k);
+            track_release_texts(a, k);
         return;
     }
     k->unknown_ns = 0;
     k->held_ns += step_ns;
     if (v != V_BAD)
-        forget(a, k);
+        track_release_texts(a, k);
     else if (k->held_ns >= a->rules[k->rule].for_ns)
-        fire(a, k);
+        track_fire(a, k);
 }
 
 /* Nothing has been known of it for long: while its source went on to report it is gone sooner than
@@ -857,15 +859,15 @@ static bool is_gone(const struct alerts *a, const struct track *k)
 }
 
 /* held_ns counts what is clear; the step in which it first is clear does not count. */
-static void step_firing(struct alerts *a, struct track *k, enum verdict v, int64_t step_ns)
+static void step_firing(struct alerts *a, struct track *k, enum track_verdict v, int64_t step_ns)
 {
-    if (isnan(latest(a, k->series))) {
+    if (isnan(latest_value(a, k->series))) {
         if (!k->unknown_ns)
             k->unknown_since_ns = a->mono_ns;
         k->unknown_ns += step_ns;
         if (is_gone(a, k)) {
             k->gone = true;
-            resolve(a, k);
+            track_resolve(a, k);
             return;
         }
     } else {
@@ -879,20 +881,20 @@ static void step_firing(struct alerts *a, struct track *k, enum verdict v, int64
     }
     k->held_ns = k->held_ns < 0 ? 0 : k->held_ns + step_ns;
     if (k->held_ns >= a->rules[k->rule].keep_ns)
-        resolve(a, k);
+        track_resolve(a, k);
 }
 
-static void step(struct alerts *a, struct track *k, int64_t step_ns)
+static void track_step(struct alerts *a, struct track *k, int64_t step_ns)
 {
-    enum verdict v = judge(a, k, &a->rules[k->rule], step_ns);
+    enum track_verdict v = judge_track(a, k, &a->rules[k->rule], step_ns);
 
     if ((k->state == TRACK_PENDING || k->state == TRACK_FIRING) && !isnan(k->value) &&
         k->value != k->said)
-        say(a, k);
+        track_say_summary(a, k);
     switch ((enum track_state)k->state) {
     case TRACK_IDLE:
         if (v == V_BAD)
-            begin(a, k);
+            track_begin(a, k);
         break;
     case TRACK_PENDING:
         step_pending(a, k, v, step_ns);
@@ -901,10 +903,10 @@ static void step(struct alerts *a, struct track *k, int64_t step_ns)
         step_firing(a, k, v, step_ns);
         break;
     case TRACK_RESOLVED:
-        if (v == V_BAD && !(k->gone && isnan(latest(a, k->series))))
-            begin(a, k);
+        if (v == V_BAD && !(k->gone && isnan(latest_value(a, k->series))))
+            track_begin(a, k);
         else if (a->mono_ns - k->ended_mono_ns >= RESOLVED_KEEP_NS)
-            forget(a, k);
+            track_release_texts(a, k);
         break;
     }
 }
@@ -1025,9 +1027,9 @@ void alerts_turn(struct alerts *a, int64_t now_ns,
     forget_over(a);
     look_at_sources(a);
     copy_values(a);
-    discover(a);
+    discover_tracks(a);
     for (size_t i = 0; i < a->count; i++)
-        step(a, &a->tracks[i], gone);
+        track_step(a, &a->tracks[i], gone);
     for (size_t i = 0; i < a->waiting_count; i++)
         step_waiting(a, a->waiting[i], gone);
     if (a->change_count || a->relink)

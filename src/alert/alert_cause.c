@@ -216,7 +216,7 @@ static void cause_text(const struct alert_cause *c, const struct telemetry_serie
 /* ---- linking */
 
 /* In one row: who tells of the cause, the better first. */
-struct source {
+struct cause_source {
     size_t index;
     int rank; /* roots by their place, then signs by theirs */
 };
@@ -241,8 +241,8 @@ static bool is_earlier(const struct alert_link *a, const struct alert_link *b)
 }
 
 /* Does `x` follow from `of`?  Roots of one scope are one cause. */
-static bool follows(const struct alert_cause *c, const struct alert_link *x, int rank,
-                    const struct alert_link *of, int of_rank)
+static bool follows_from(const struct alert_cause *c, const struct alert_link *x, int rank,
+                         const struct alert_link *of, int of_rank)
 {
     if (of_rank > rank || (of_rank == rank && !is_earlier(of, x)))
         return false;
@@ -264,19 +264,20 @@ static bool is_above(const struct alert_link *list, size_t who, size_t whom)
     return true; /* deeper than any table: let it alone */
 }
 
-static size_t gather_sources(const int *ranks, size_t count, struct source out[ALERT_SOURCES_MAX])
+static size_t gather_sources(const int *ranks, size_t count,
+                             struct cause_source out[ALERT_SOURCES_MAX])
 {
     size_t n = 0;
 
     for (size_t i = 0; i < count && n < ALERT_SOURCES_MAX; i++)
         if (ranks[i] >= 0 && ranks[i] < RANK_SYMPTOM)
-            out[n++] = (struct source){ i, ranks[i] };
+            out[n++] = (struct cause_source){ i, ranks[i] };
     return n;
 }
 
 static void link_row(const struct alert_cause *c, struct alert_link *list, int *ranks, size_t count)
 {
-    struct source sources[ALERT_SOURCES_MAX];
+    struct cause_source sources[ALERT_SOURCES_MAX];
     size_t n;
 
     for (size_t i = 0; i < count; i++)
@@ -284,16 +285,16 @@ static void link_row(const struct alert_cause *c, struct alert_link *list, int *
     n = gather_sources(ranks, count, sources);
     for (size_t i = 0; i < count && n; i++) {
         struct alert_link *x = &list[i];
-        const struct source *best = NULL;
+        const struct cause_source *best = NULL;
 
         if (ranks[i] < 0)
             continue;
         if (ranks[i] < RANK_SYMPTOM && !x->cause[0])
             cause_text(c, x->subject, x->cause);
         for (size_t k = 0; k < n && x->parent < 0; k++) {
-            const struct source *s = &sources[k];
+            const struct cause_source *s = &sources[k];
 
-            if (s->index != i && follows(c, x, ranks[i], &list[s->index], s->rank) &&
+            if (s->index != i && follows_from(c, x, ranks[i], &list[s->index], s->rank) &&
                 (!best || s->rank < best->rank ||
                  (s->rank == best->rank && is_earlier(&list[s->index], &list[best->index]))) &&
                 !is_above(list, i, s->index))

@@ -139,7 +139,7 @@ void alert_keep_write(struct alerts *a, struct alert_sender *s, const struct tel
 }
 
 /* ---- reading */
-struct reader {
+struct keep_reader {
     struct alerts *a;
     struct alert_sender *s;
     const struct telemetry *t;
@@ -244,7 +244,7 @@ static bool read_told(const struct json *d, const char *told[ALERT_KEEP_TOLD_MAX
     return true;
 }
 
-static bool read_alert(struct reader *k, const struct json *d)
+static bool read_alert(struct keep_reader *k, const struct json *d)
 {
     char name[ALERT_NAME_MAX], metric[TELEMETRY_NAME_MAX];
     struct alert_rule rule = { .name = name, .metric = metric, .summary = "" };
@@ -285,7 +285,7 @@ static char *text_of(const struct json *d)
 }
 
 /* One for a receiver that is none any more is whole, and forgotten. */
-static bool read_note(struct reader *k, const struct json *d)
+static bool read_note(struct keep_reader *k, const struct json *d)
 {
     const struct json *labels = json_get(d, "labels"), *words = json_get(d, "annotations");
     const struct json *ends = json_get(d, "ends_ms");
@@ -308,7 +308,7 @@ static bool read_note(struct reader *k, const struct json *d)
     return true;
 }
 
-static bool read_line(struct reader *k, const char *text, size_t len)
+static bool read_line(struct keep_reader *k, const char *text, size_t len)
 {
     struct arena mem = { 0 };
     struct json *d = NULL;
@@ -323,7 +323,7 @@ static bool read_line(struct reader *k, const char *text, size_t len)
 size_t alert_keep_read(const char *text, size_t len, struct alerts *a, struct alert_sender *s,
                        const struct telemetry *t, size_t *out_kept)
 {
-    struct reader k = { .a = a, .s = s, .t = t };
+    struct keep_reader k = { .a = a, .s = s, .t = t };
     size_t bad = 0;
 
     *out_kept = 0;

@@ -56,7 +56,7 @@ static bool is_time_up(void *arg)
     return stop && clock_mono_ns() >= stop;
 }
 
-static enum alert_post verdict(const struct web_reply *r, struct err *err)
+static enum alert_post reply_verdict(const struct web_reply *r, struct err *err)
 {
     char said[128]; /* the begin of the reply's body */
 
@@ -113,12 +113,12 @@ enum alert_post alert_http_post(struct alert_http *h, const struct buf *body,
         return POST_AGAIN;
     }
     *out_after_s = h->reply.retry_after_s;
-    return verdict(&h->reply, err);
+    return reply_verdict(&h->reply, err);
 }
 
 /* ---- a command */
 enum { EXIT_NO_SHELL = 127 };
-struct run {
+struct command_run {
     const char *command;
     const struct buf *body;
     unsigned seconds;
@@ -127,7 +127,7 @@ struct run {
 /* In the child, between fork and exec: system calls alone. */
 static void run_command(struct child_link *l, void *arg)
 {
-    const struct run *r = arg;
+    const struct command_run *r = arg;
     const char *p = buf_str(r->body);
     int in = memfd_create("alert", MFD_CLOEXEC);
     sigset_t none;
@@ -155,7 +155,7 @@ static void run_command(struct child_link *l, void *arg)
 enum alert_post alert_command(const char *command, const struct buf *body, int timeout_ms,
                               struct err *err)
 {
-    struct run r = { command, body, (unsigned)timeout_ms / 1000 + 1 };
+    struct command_run r = { command, body, (unsigned)timeout_ms / 1000 + 1 };
     struct child_report rep;
     struct buf out;
     enum rc rc;

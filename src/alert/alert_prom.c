@@ -61,7 +61,7 @@ const char *alert_prom_name(const char *id, enum prom_export_names names, double
 }
 
 /* What stands for the rule in Prometheus. */
-struct form {
+struct prom_form {
     const struct alert_rule *r;
     const struct alert_prom *o;
     const char *metric, *of, *guard;
@@ -70,7 +70,7 @@ struct form {
     double factor;                 /* of the expression; 1: none */
 };
 
-static void selector(const struct form *f, const char *name, struct buf *out)
+static void add_selector(const struct prom_form *f, const char *name, struct buf *out)
 {
     const struct alert_rule *r = f->r;
     const char *label, *values;
@@ -93,9 +93,9 @@ static void selector(const struct form *f, const char *name, struct buf *out)
     buf_addf(out, "\"%s%s}", f->o->only ? "," : "", f->o->only ? f->o->only : "");
 }
 
-static bool form_of(const struct alert_rule *r, const struct alert_prom *o, struct form *out)
+static bool form_of(const struct alert_rule *r, const struct alert_prom *o, struct prom_form *out)
 {
-    struct form f = { .r = r, .o = o, .factor = 1 };
+    struct prom_form f = { .r = r, .o = o, .factor = 1 };
     double of_scale = 1, want;
 
     f.metric = alert_prom_name(r->metric, o->names, &f.scale);
@@ -116,12 +116,12 @@ static bool form_of(const struct alert_rule *r, const struct alert_prom *o, stru
     return true;
 }
 
-static const char *duration(int64_t ns, char out[UNITS_TEXT_MAX])
+static const char *duration_text(int64_t ns, char out[UNITS_TEXT_MAX])
 {
     return units_duration_exact((uint64_t)(ns / 1000000), out);
 }
 
-static void derived_expr(const struct form *f, struct buf *out)
+static void derived_expr(const struct prom_form *f, struct buf *out)
 {
     const char *only = f->o->only, *p = f->derived->expr, *at = strstr(p, "%s");
     char w[UNITS_TEXT_MAX];
@@ -132,12 +132,12 @@ static void derived_expr(const struct form *f, struct buf *out)
     p = at + 2;
     at = strstr(p, "%s");
     buf_add(out, p, (size_t)(at - p));
-    buf_adds(out, f->r->window_ns ? duration(f->r->window_ns, w) : "1m");
+    buf_adds(out, f->r->window_ns ? duration_text(f->r->window_ns, w) : "1m");
     buf_adds(out, at + 2);
 }
 
 /* What is compared with the threshold. */
-static void value_expr(const struct form *f, struct buf *out)
+static void value_expr(const struct prom_form *f, struct buf *out)
 {
     static const char *const functions[] = {
         [ALERT_RATE] = "rate", [ALERT_INCREASE] = "increase", [ALERT_MEAN] = "avg_over_time"
@@ -152,13 +152,14 @@ static void value_expr(const struct form *f, struct buf *out)
     }
     if (over)
         buf_addf(out, "%s(%s", functions[r->how], f->of ? "(" : "");
-    selector(f, f->metric, out);
+    add_selector(f, f->metric, out);
     if (f->of) {
         buf_adds(out, " / ");
-        selector(f, f->of, out);
+        add_selector(f, f->of, out);
     }
     if (over)
-        buf_addf(out, "%s[%s%s])", f->of ? ")" : "", duration(r->window_ns, w), f->of ? ":" : "");
+        buf_addf(out, "%s[%s%s])", f->of ? ")" : "", duration_text(r->window_ns, w),
+                 f->of ? ":" : "");
     if (fabs(f->factor - 1) > 1e-9)
         buf_addf(out, " * %.12g", f->factor);
 }
@@ -172,7 +173,7 @@ static const char *op_sign(enum alert_op op)
     return signs[op];
 }
 
-static void compare(const struct form *f, double than, struct buf *out)
+static void add_comparison(const struct prom_form *f, double than, struct buf *out)
 {
     value_expr(f, out);
     buf_addf(out, " %s %.12g", op_sign(f->r->op), than * f->scale);
@@ -181,7 +182,7 @@ static void compare(const struct form *f, double than, struct buf *out)
 /* The agent knows a mean or a rate when half of the window was seen, that too little was added when
  * all of it was.  Prometheus spreads what a part of a window added over the whole, so that too
  * little is known only then too, and so is what is computed from a rate. */
-static void seen(const struct form *f, struct buf *out)
+static void add_seen_share(const struct prom_form *f, struct buf *out)
 {
     const struct alert_rule *r = f->r;
     bool above = r->op == ALERT_ABOVE;
@@ -193,8 +194,8 @@ static void seen(const struct form *f, struct buf *out)
     if (!(f->o->exact || f->derived || added) || !r->window_ns || (added && above))
         return;
     buf_adds(out, " and ");
-    selector(f, f->metric, out);
-    buf_addf(out, " offset %s", duration(half ? r->window_ns / 2 : r->window_ns, w));
+    add_selector(f, f->metric, out);
+    buf_addf(out, " offset %s", duration_text(half ? r->window_ns / 2 : r->window_ns, w));
 }
 
 static bool list_has(const char *list, const char *word, size_t len)
@@ -210,7 +211,7 @@ static bool list_has(const char *list, const char *word, size_t len)
 }
 
 /* "on (instance, gpu)": the labels of `id` that are `also`'s too (NULL: all). */
-static void matching(const char *id, const char *also, struct buf *out)
+static void add_matching(const char *id, const char *also, struct buf *out)
 {
     const struct telemetry_metric *m = telemetry_metric(id),
                                   *o = also ? telemetry_metric(also) : NULL;
@@ -232,7 +233,7 @@ static void matching(const char *id, const char *also, struct buf *out)
 
 /* What makes a series that one and no other: labels that only describe may change, as the driver's
  * version does, and the thing is there all the same.  A GPU is its UUID. */
-static void identity(const char *id, struct buf *out)
+static void add_identity(const char *id, struct buf *out)
 {
     const struct telemetry_metric *m = telemetry_metric(id);
     static const char words[] = "gpu,pci_bus_id,device,modelName,DCGM_FI_DRIVER_VERSION";
@@ -255,26 +256,26 @@ static void identity(const char *id, struct buf *out)
 
 /* What was there within the hour, or is missed already: the alert remembers it, so that it ends
  * when the series is back or Prometheus has its machine no more, and not after a while. */
-static void absent_expr(const struct form *f, struct buf *out)
+static void absent_expr(const struct prom_form *f, struct buf *out)
 {
     const struct alert_rule *r = f->r;
 
     buf_adds(out, "(last_over_time(");
-    selector(f, f->metric, out);
+    add_selector(f, f->metric, out);
     buf_adds(out, "[1h]) or ");
-    identity(r->metric, out);
+    add_identity(r->metric, out);
     buf_addf(out,
              "max without (alertname, alertstate, severity) "
              "(ALERTS{alertname=\"%s\",severity=\"%s\"%s%s})) unless ",
              r->name, alert_severity_word(r->severity), f->o->own ? "," : "",
              f->o->own ? f->o->own : "");
-    identity(r->metric, out);
-    selector(f, f->metric, out);
+    add_identity(r->metric, out);
+    add_selector(f, f->metric, out);
     buf_adds(out, " and on (instance) up");
 }
 
 /* Of a rule with a window the guard may have been off for a while, as on the node. */
-static void guard_expr(const struct form *f, struct buf *out)
+static void guard_expr(const struct prom_form *f, struct buf *out)
 {
     const struct alert_rule *r = f->r;
     int64_t grace = alert_guard_grace(r);
@@ -282,12 +283,12 @@ static void guard_expr(const struct form *f, struct buf *out)
 
     if (grace >= ALERT_SECOND && (r->guard_op == ALERT_ABOVE || r->guard_op == ALERT_BELOW))
         buf_addf(out, "%s_over_time(%s[%s])", r->guard_op == ALERT_ABOVE ? "max" : "min", f->guard,
-                 duration(grace, w));
+                 duration_text(grace, w));
     else
         buf_adds(out, f->guard);
 }
 
-static void expr(const struct form *f, struct buf *out)
+static void rule_expr(const struct prom_form *f, struct buf *out)
 {
     const struct alert_rule *r = f->r;
     double clear = alert_clear_of(r);
@@ -298,20 +299,20 @@ static void expr(const struct form *f, struct buf *out)
         return;
     }
     buf_adds(out, f->guard ? "((" : "(");
-    compare(f, r->threshold, out);
-    seen(f, out);
+    add_comparison(f, r->threshold, out);
+    add_seen_share(f, out);
     buf_addc(out, ')');
     if (r->from_zero && r->op == ALERT_ABOVE) {
         buf_adds(out, " or (");
-        selector(f, f->metric, out);
+        add_selector(f, f->metric, out);
         buf_addf(out, " > %.12g unless ", r->threshold * f->scale);
-        selector(f, f->metric, out);
-        buf_addf(out, " offset %s)", duration(r->window_ns, w));
+        add_selector(f, f->metric, out);
+        buf_addf(out, " offset %s)", duration_text(r->window_ns, w));
     }
     if (clear != r->threshold) {
         buf_adds(out, " or (");
-        compare(f, clear, out);
-        matching(r->metric, NULL, out);
+        add_comparison(f, clear, out);
+        add_matching(r->metric, NULL, out);
         buf_addf(out, "ALERTS{alertname=\"%s\",alertstate=\"firing\",severity=\"%s\"%s%s})",
                  r->name, alert_severity_word(r->severity), f->o->own ? "," : "",
                  f->o->own ? f->o->own : "");
@@ -319,18 +320,18 @@ static void expr(const struct form *f, struct buf *out)
     if (!f->guard)
         return;
     buf_addc(out, ')');
-    matching(r->metric, r->guard, out);
+    add_matching(r->metric, r->guard, out);
     guard_expr(f, out);
     buf_addf(out, " %s %.12g", op_sign(r->guard_op), r->guard_than * f->guard_scale);
 }
 
 bool alert_prom_expr(const struct alert_rule *r, const struct alert_prom *o, struct buf *out)
 {
-    struct form f;
+    struct prom_form f;
 
     if (!form_of(r, o, &f))
         return false;
-    expr(&f, out);
+    rule_expr(&f, out);
     return true;
 }
 
@@ -380,7 +381,7 @@ void alert_prom_summary(const struct alert_rule *r, struct buf *out)
 }
 
 /* A JSON string is a YAML one too. */
-static void quoted(struct buf *out, const char *s)
+static void add_quoted(struct buf *out, const char *s)
 {
     struct json_out w;
 
@@ -389,38 +390,38 @@ static void quoted(struct buf *out, const char *s)
     buf_addc(out, '\n');
 }
 
-static void line(struct buf *out, const char *key, const struct buf *value)
+static void add_line(struct buf *out, const char *key, const struct buf *value)
 {
     buf_addf(out, "%s: ", key);
-    quoted(out, buf_str(value));
+    add_quoted(out, buf_str(value));
 }
 
-static void write_rule(const struct form *f, struct buf *out)
+static void write_rule(const struct prom_form *f, struct buf *out)
 {
     const struct alert_rule *r = f->r;
     char w[UNITS_TEXT_MAX];
     struct buf b = { 0 };
 
     buf_adds(out, "      - alert: ");
-    quoted(out, r->name);
-    expr(f, &b);
-    line(out, "        expr", &b);
+    add_quoted(out, r->name);
+    rule_expr(f, &b);
+    add_line(out, "        expr", &b);
     if (r->for_ns)
-        buf_addf(out, "        for: %s\n", duration(r->for_ns, w));
+        buf_addf(out, "        for: %s\n", duration_text(r->for_ns, w));
     if (r->keep_ns)
-        buf_addf(out, "        keep_firing_for: %s\n", duration(r->keep_ns, w));
+        buf_addf(out, "        keep_firing_for: %s\n", duration_text(r->keep_ns, w));
     buf_addf(out, "        labels:\n          severity: %s\n", alert_severity_word(r->severity));
     buf_adds(out, "        annotations:\n");
     buf_reset(&b);
     alert_prom_summary(r, &b);
-    line(out, "          summary", &b);
+    add_line(out, "          summary", &b);
     if (r->why && *r->why && !strchr(r->why, '{')) {
         buf_adds(out, "          description: ");
-        quoted(out, r->why);
+        add_quoted(out, r->why);
     }
     if (r->runbook) {
         buf_adds(out, "          runbook_url: ");
-        quoted(out, r->runbook);
+        add_quoted(out, r->runbook);
     }
     buf_release(&b);
 }
@@ -432,7 +433,7 @@ void alert_prom_write(const struct alert_rule *rules, size_t count, enum prom_ex
                   "groups:\n  - name: stoker\n    rules:\n");
     for (size_t i = 0; i < count; i++) {
         struct alert_prom o = { .names = names };
-        struct form f;
+        struct prom_form f;
 
         if (rules[i].off)
             continue;

@@ -110,20 +110,20 @@ bool alert_where(const char *where, const struct telemetry_label *labels, size_t
 }
 
 /* ---- a row */
-struct row {
+struct rule_row {
     struct arena *a;
     const char *cells[COLS];
     size_t line;
     struct err *err;
 };
 
-static enum rc bad(struct row *r, int col, const char *why)
+static enum rc cell_bad(struct rule_row *r, int col, const char *why)
 {
     return err_set(r->err, RC_PARSE, "row %zu: column '%s': '%s' %s", r->line, columns[col],
                    r->cells[col], why);
 }
 
-static bool word(const char *text, const char *const *words, size_t count, unsigned *out)
+static bool word_find(const char *text, const char *const *words, size_t count, unsigned *out)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(text, words[i])) {
@@ -133,24 +133,26 @@ static bool word(const char *text, const char *const *words, size_t count, unsig
     return false;
 }
 
-static enum rc choice(struct row *r, int col, const char *const *words, size_t count, unsigned *out)
+static enum rc read_choice(struct rule_row *r, int col, const char *const *words, size_t count,
+                           unsigned *out)
 {
-    return word(r->cells[col], words, count, out) ? RC_OK : bad(r, col, "is not a choice");
+    return word_find(r->cells[col], words, count, out) ? RC_OK
+                                                       : cell_bad(r, col, "is not a choice");
 }
 
-static enum rc duration(struct row *r, int col, int64_t *out)
+static enum rc read_duration(struct rule_row *r, int col, int64_t *out)
 {
     uint64_t ms = 0;
 
     if (*r->cells[col] &&
         (units_duration_parse(r->cells[col], &ms, NULL) || ms > INT64_C(366) * 86400000))
-        return bad(r, col, "is not a duration");
+        return cell_bad(r, col, "is not a duration");
     *out = (int64_t)ms * 1000000;
     return RC_OK;
 }
 
 /* "gpu.processes above 0"; "" is none. */
-static enum rc guard(struct row *r, struct alert_rule *out)
+static enum rc read_guard(struct rule_row *r, struct alert_rule *out)
 {
     const char *text = r->cells[COL_WHILE];
     size_t id = strcspn(text, " "), op;
@@ -162,40 +164,40 @@ static enum rc guard(struct row *r, struct alert_rule *out)
         return RC_OK;
     op = strcspn(p, " ");
     op_text = arena_strndup(r->a, p, op);
-    if (!id || !p[op] || !word(op_text, ops, ARRAY_SIZE(ops), &o) ||
+    if (!id || !p[op] || !word_find(op_text, ops, ARRAY_SIZE(ops), &o) ||
         !str_to_f64(p + op + 1, &out->guard_than))
-        return bad(r, COL_WHILE, "is not like 'gpu.util above 50'");
+        return cell_bad(r, COL_WHILE, "is not like 'gpu.util above 50'");
     out->guard = arena_strndup(r->a, text, id);
     out->guard_op = (enum alert_op)o;
     return RC_OK;
 }
 
-static enum rc thresholds(struct row *r, struct alert_rule *out)
+static enum rc read_thresholds(struct rule_row *r, struct alert_rule *out)
 {
     bool absent = out->how == ALERT_ABSENT;
 
     out->clear = NAN;
     if (!(absent && !*r->cells[COL_THRESHOLD]) &&
         !str_to_f64(r->cells[COL_THRESHOLD], &out->threshold))
-        return bad(r, COL_THRESHOLD, "is not a number");
+        return cell_bad(r, COL_THRESHOLD, "is not a number");
     if (!*r->cells[COL_CLEAR])
         return RC_OK;
     if (!str_to_f64(r->cells[COL_CLEAR], &out->clear))
-        return bad(r, COL_CLEAR, "is not a number");
+        return cell_bad(r, COL_CLEAR, "is not a number");
     if (out->op != ALERT_ABOVE && out->op != ALERT_BELOW)
-        return bad(r, COL_CLEAR, "has no meaning with this operator");
+        return cell_bad(r, COL_CLEAR, "has no meaning with this operator");
     if (alert_holds(out->op, out->clear, out->threshold))
-        return bad(r, COL_CLEAR, "is worse than the threshold");
+        return cell_bad(r, COL_CLEAR, "is worse than the threshold");
     return RC_OK;
 }
 
-static enum rc metric(struct row *r, struct alert_rule *out)
+static enum rc read_metric(struct rule_row *r, struct alert_rule *out)
 {
     const char *text = r->cells[COL_METRIC];
     size_t len = strcspn(text, "/");
 
     if (!len || (text[len] && !text[len + 1]))
-        return bad(r, COL_METRIC, "names no metric");
+        return cell_bad(r, COL_METRIC, "names no metric");
     out->metric = arena_strndup(r->a, text, len);
     out->of = text[len] ? text + len + 1 : NULL;
     if (*r->cells[COL_WHERE]) {
@@ -204,13 +206,13 @@ static enum rc metric(struct row *r, struct alert_rule *out)
 
         (void)alert_where_split(r->cells[COL_WHERE], &name, &n, &values);
         if (!n || !*values)
-            return bad(r, COL_WHERE, "is not like 'xid=48|79'");
+            return cell_bad(r, COL_WHERE, "is not like 'xid=48|79'");
         out->where = r->cells[COL_WHERE];
     }
     return RC_OK;
 }
 
-static enum rc how(struct row *r, struct alert_rule *out)
+static enum rc read_how(struct rule_row *r, struct alert_rule *out)
 {
     unsigned h = 0, o = 0;
     enum rc rc = RC_OK;
@@ -219,29 +221,29 @@ static enum rc how(struct row *r, struct alert_rule *out)
     if (out->from_zero)
         h = ALERT_INCREASE;
     else
-        rc = choice(r, COL_HOW, hows, ARRAY_SIZE(hows), &h);
+        rc = read_choice(r, COL_HOW, hows, ARRAY_SIZE(hows), &h);
     out->how = (enum alert_how)h;
-    if (rc || (rc = duration(r, COL_WINDOW, &out->window_ns)))
+    if (rc || (rc = read_duration(r, COL_WINDOW, &out->window_ns)))
         return rc;
     if ((out->window_ns != 0) != (h == ALERT_RATE || h == ALERT_INCREASE || h == ALERT_MEAN))
-        return bad(r, COL_WINDOW, "does not suit column 'how'");
+        return cell_bad(r, COL_WINDOW, "does not suit column 'how'");
     if (h != ALERT_ABSENT)
-        rc = choice(r, COL_OP, ops, ARRAY_SIZE(ops), &o);
+        rc = read_choice(r, COL_OP, ops, ARRAY_SIZE(ops), &o);
     out->op = (enum alert_op)o;
     return rc;
 }
 
-static enum rc words(struct row *r, struct alert_rule *out)
+static enum rc read_words(struct rule_row *r, struct alert_rule *out)
 {
     unsigned severity = 0, unit = 0;
-    enum rc rc = choice(r, COL_SEVERITY, severities, ARRAY_SIZE(severities), &severity);
+    enum rc rc = read_choice(r, COL_SEVERITY, severities, ARRAY_SIZE(severities), &severity);
 
     if (rc == RC_OK)
-        rc = choice(r, COL_UNIT, units, ARRAY_SIZE(units), &unit);
+        rc = read_choice(r, COL_UNIT, units, ARRAY_SIZE(units), &unit);
     if (rc)
         return rc;
     if (!*r->cells[COL_NAME] || strlen(r->cells[COL_NAME]) >= ALERT_NAME_MAX)
-        return bad(r, COL_NAME, "is not a name");
+        return cell_bad(r, COL_NAME, "is not a name");
     out->name = r->cells[COL_NAME];
     out->severity = (enum alert_severity)severity;
     out->unit = units[unit];
@@ -251,18 +253,18 @@ static enum rc words(struct row *r, struct alert_rule *out)
     return RC_OK;
 }
 
-static enum rc read_row(struct row *r, struct alert_rule *out)
+static enum rc read_row(struct rule_row *r, struct alert_rule *out)
 {
-    static enum rc (*const parts[])(struct row * r, struct alert_rule * out) = {
-        words, metric, how, thresholds, guard,
+    static enum rc (*const parts[])(struct rule_row * r, struct alert_rule * out) = {
+        read_words, read_metric, read_how, read_thresholds, read_guard,
     };
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < ARRAY_SIZE(parts) && rc == RC_OK; i++)
         rc = parts[i](r, out);
     if (rc == RC_OK)
-        rc = duration(r, COL_FOR, &out->for_ns);
-    return rc ? rc : duration(r, COL_KEEP, &out->keep_ns);
+        rc = read_duration(r, COL_FOR, &out->for_ns);
+    return rc ? rc : read_duration(r, COL_KEEP, &out->keep_ns);
 }
 
 enum rc alert_rules_read(struct arena *a, const struct csv *t, const struct alert_rule **out,
@@ -278,7 +280,7 @@ enum rc alert_rules_read(struct arena *a, const struct csv *t, const struct aler
         return err_set(err, RC_LIMIT, "more than %d rules", ALERT_RULES_MAX);
     rules = arena_array(a, struct alert_rule, t->rows ? t->rows : 1);
     for (size_t i = 0; i < t->rows; i++) {
-        struct row r = { .a = a, .line = i + 1, .err = err };
+        struct rule_row r = { .a = a, .line = i + 1, .err = err };
         enum rc rc;
 
         for (size_t c = 0; c < COLS; c++)

@@ -25,11 +25,11 @@
 #include <unistd.h>
 
 enum { TARGETS_MAX = 3, RESENDS_UNTIL_END = 4 };
-enum kind { TO_ALERTMANAGER, TO_WEBHOOK, TO_COMMAND };
+enum target_kind { TO_ALERTMANAGER, TO_WEBHOOK, TO_COMMAND };
 
-struct target {
+struct alert_target {
     struct alert_sender *s;
-    enum kind kind;
+    enum target_kind kind;
     char key[ALERT_RECEIVER_MAX]; /* who it is, over a restart */
     pthread_t thread;
     struct alert_http *http; /* owned; NULL: a command */
@@ -47,7 +47,7 @@ struct target {
 struct alert_sender {
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct target targets[TARGETS_MAX];
+    struct alert_target targets[TARGETS_MAX];
     size_t target_count;
     struct alert_note *firing; /* owned list: what was told as firing, to anybody or the log */
     bool log;
@@ -58,7 +58,7 @@ struct alert_sender {
     _Atomic int64_t stop_ns; /* monotonic: all ends here; 0: not yet */
 };
 
-static const char *kind_word(enum kind k)
+static const char *kind_word(enum target_kind k)
 {
     static const char *const words[] = { "Alertmanager", "webhook", "command" };
 
@@ -66,7 +66,7 @@ static const char *kind_word(enum kind k)
 }
 
 /* ---- queues; all with the lock held */
-static void push(struct target *t, struct alert_note *n)
+static void queue_push(struct alert_target *t, struct alert_note *n)
 {
     n->next = NULL;
     if (t->last)
@@ -78,7 +78,7 @@ static void push(struct target *t, struct alert_note *n)
     t->s->changes++;
 }
 
-static void pop(struct target *t)
+static void queue_pop(struct alert_target *t)
 {
     struct alert_note *n = t->first;
 
@@ -91,7 +91,7 @@ static void pop(struct target *t)
 }
 
 /* The oldest that is not under way. */
-static void push_out(struct target *t)
+static void push_out(struct alert_target *t)
 {
     struct alert_note *before = NULL, *n = t->first;
 
@@ -111,15 +111,15 @@ static void push_out(struct target *t)
     alert_note_free(n);
 }
 
-static void add_to(struct target *t, const struct alert_note *n)
+static void add_to(struct alert_target *t, const struct alert_note *n)
 {
     if (t->count == ALERT_QUEUE_MAX)
         push_out(t);
-    push(t, alert_note_copy(n));
+    queue_push(t, alert_note_copy(n));
 }
 
 /* False: one that is over and of which it was never told. */
-static bool remember(struct alert_note **firing, const struct alert_note *n)
+static bool firing_remember(struct alert_note **firing, const struct alert_note *n)
 {
     struct alert_note **p = firing, *known;
     size_t count = 0;
@@ -144,7 +144,7 @@ static bool remember(struct alert_note **firing, const struct alert_note *n)
 }
 
 /* The words and the value of one that is known; that it is told at its next turn is enough. */
-static void renew(struct alert_note *firing, struct alert_note *n)
+static void firing_renew(struct alert_note *firing, struct alert_note *n)
 {
     char *words;
 
@@ -177,12 +177,12 @@ void alert_sender_add(struct alert_sender *s, const struct telemetry *t,
         return;
     n = alert_note_new(t, x, s->hostname, s->generator);
     pthread_mutex_lock(&s->lock);
-    if (remember(&s->firing, n) && s->log)
+    if (firing_remember(&s->firing, n) && s->log)
         log_note(x);
     for (size_t i = 0; i < s->target_count; i++) {
-        struct target *to = &s->targets[i];
+        struct alert_target *to = &s->targets[i];
 
-        if (remember(&to->firing, n))
+        if (firing_remember(&to->firing, n))
             add_to(to, n);
     }
     pthread_cond_broadcast(&s->wake);
@@ -190,7 +190,7 @@ void alert_sender_add(struct alert_sender *s, const struct telemetry *t,
     alert_note_free(n);
 }
 
-static bool believes(const struct alert_note *firing, const struct alert_note *n)
+static bool firing_has(const struct alert_note *firing, const struct alert_note *n)
 {
     while (firing && !str_eq(firing->labels, n->labels))
         firing = firing->next;
@@ -204,7 +204,7 @@ bool alert_sender_has(struct alert_sender *s, const struct telemetry *t,
     bool has;
 
     pthread_mutex_lock(&s->lock);
-    has = believes(s->firing, n);
+    has = firing_has(s->firing, n);
     pthread_mutex_unlock(&s->lock);
     alert_note_free(n);
     return has;
@@ -216,10 +216,10 @@ void alert_sender_catch_up(struct alert_sender *s, const struct telemetry *t,
     struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
 
     pthread_mutex_lock(&s->lock);
-    if (!believes(s->firing, n) && remember(&s->firing, n) && s->log)
+    if (!firing_has(s->firing, n) && firing_remember(&s->firing, n) && s->log)
         log_note(x);
     for (size_t i = 0; i < s->target_count; i++)
-        if (!believes(s->targets[i].firing, n) && remember(&s->targets[i].firing, n))
+        if (!firing_has(s->targets[i].firing, n) && firing_remember(&s->targets[i].firing, n))
             add_to(&s->targets[i], n);
     pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
@@ -247,7 +247,7 @@ void alert_sender_refresh(struct alert_sender *s, const struct telemetry *t,
         n = alert_note_new(t, &list[i], s->hostname, s->generator);
         pthread_mutex_lock(&s->lock);
         for (size_t k = 0; k < s->target_count; k++)
-            renew(s->targets[k].firing, n);
+            firing_renew(s->targets[k].firing, n);
         pthread_mutex_unlock(&s->lock);
         alert_note_free(n);
     }
@@ -262,10 +262,10 @@ void alert_sender_told(struct alert_sender *s, const struct telemetry *t,
     struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
 
     pthread_mutex_lock(&s->lock);
-    if (believes(s->firing, n))
+    if (firing_has(s->firing, n))
         json_add_str(w, log_key);
     for (size_t i = 0; i < s->target_count; i++)
-        if (believes(s->targets[i].firing, n))
+        if (firing_has(s->targets[i].firing, n))
             json_add_str(w, s->targets[i].key);
     pthread_mutex_unlock(&s->lock);
     alert_note_free(n);
@@ -279,10 +279,10 @@ void alert_sender_believe(struct alert_sender *s, const struct telemetry *t,
     pthread_mutex_lock(&s->lock);
     for (size_t k = 0; k < count; k++) {
         if (str_eq(told[k], log_key))
-            (void)remember(&s->firing, n);
+            (void)firing_remember(&s->firing, n);
         for (size_t i = 0; i < s->target_count; i++)
             if (str_eq(told[k], s->targets[i].key)) {
-                (void)remember(&s->targets[i].firing, n);
+                (void)firing_remember(&s->targets[i].firing, n);
                 s->targets[i].resend_ns = 0; /* Alertmanager may be about to end it */
             }
     }
@@ -326,7 +326,7 @@ static bool is_over(const struct alert_sender *s)
 }
 
 /* When there is something to do; INT64_MAX: when it is added. */
-static int64_t due_ns(const struct target *t)
+static int64_t due_ns(const struct alert_target *t)
 {
     bool stopping = atomic_load(&t->s->stop_ns) != 0;
 
@@ -350,7 +350,7 @@ static void wait_until(struct alert_sender *s, int64_t ns)
     (void)clock_cond_wait(&s->wake, &s->lock, ns);
 }
 
-static struct alert_body body_of(const struct target *t)
+static struct alert_body body_of(const struct alert_target *t)
 {
     struct alert_body b = { .generator = t->s->generator, .more = t->kind != TO_ALERTMANAGER };
 
@@ -360,8 +360,8 @@ static struct alert_body body_of(const struct target *t)
 }
 
 /* Without the lock. */
-static enum alert_post deliver(struct target *t, const struct buf *body, int64_t *out_after_s,
-                               struct err *err)
+static enum alert_post deliver_body(struct alert_target *t, const struct buf *body,
+                                    int64_t *out_after_s, struct err *err)
 {
     struct alert_sender *s = t->s;
 
@@ -371,7 +371,7 @@ static enum alert_post deliver(struct target *t, const struct buf *body, int64_t
     return alert_http_post(t->http, body, &s->stop_ns, out_after_s, err);
 }
 
-static void back_off(struct target *t, int64_t after_s, const struct err *err)
+static void back_off(struct alert_target *t, int64_t after_s, const struct err *err)
 {
     int64_t ms = t->s->backoff_ms;
 
@@ -388,7 +388,7 @@ static void back_off(struct target *t, int64_t after_s, const struct err *err)
     t->quiet = true;
 }
 
-static void reached(struct target *t)
+static void target_reached(struct alert_target *t)
 {
     if (t->quiet)
         log_info("alerts reach the %s again", kind_word(t->kind));
@@ -397,7 +397,7 @@ static void reached(struct target *t)
     t->again_ns = 0;
 }
 
-static void send_queue(struct target *t, struct buf *body)
+static void send_queue(struct alert_target *t, struct buf *body)
 {
     struct alert_sender *s = t->s;
     size_t most = t->kind == TO_ALERTMANAGER && !t->single ? ALERT_BATCH_MAX : 1;
@@ -410,26 +410,26 @@ static void send_queue(struct target *t, struct buf *body)
     alert_notes_json(t->first, n, &b, body);
     t->busy = n;
     pthread_mutex_unlock(&s->lock);
-    got = deliver(t, body, &after_s, &err);
+    got = deliver_body(t, body, &after_s, &err);
     pthread_mutex_lock(&s->lock);
     t->busy = 0;
     if (got == POST_AGAIN) {
         back_off(t, after_s, &err);
         return;
     }
-    reached(t);
+    target_reached(t);
     t->single = got == POST_NEVER && n > 1;
     if (t->single)
         return;
     for (size_t i = 0; i < n; i++)
-        pop(t);
+        queue_pop(t);
     *(got == POST_OK ? &t->sent : &t->failed) += n;
     if (got == POST_NEVER)
         log_warn("the %s refused an alert: %s", kind_word(t->kind), err.msg);
 }
 
 /* All that fires, in batches; each batch's text is made under the lock. */
-static void resend(struct target *t, struct buf *body)
+static void resend_firing(struct alert_target *t, struct buf *body)
 {
     struct alert_sender *s = t->s;
     struct alert_body b = body_of(t);
@@ -450,20 +450,20 @@ static void resend(struct target *t, struct buf *body)
         alert_notes_json(n, ALERT_BATCH_MAX, &b, body);
         done += ALERT_BATCH_MAX;
         pthread_mutex_unlock(&s->lock);
-        got = deliver(t, body, &after_s, &err);
+        got = deliver_body(t, body, &after_s, &err);
         pthread_mutex_lock(&s->lock);
     }
     if (got == POST_AGAIN) {
         back_off(t, after_s, &err);
         t->resend_ns = t->again_ns;
     } else {
-        reached(t);
+        target_reached(t);
     }
 }
 
-static void *work(void *arg)
+static void *target_main(void *arg)
 {
-    struct target *t = arg;
+    struct alert_target *t = arg;
     struct alert_sender *s = t->s;
     struct buf body = { 0 };
 
@@ -481,7 +481,7 @@ static void *work(void *arg)
         if (t->count)
             send_queue(t, &body);
         else
-            resend(t, &body);
+            resend_firing(t, &body);
     }
     pthread_mutex_unlock(&s->lock);
     buf_release(&body);
@@ -489,7 +489,7 @@ static void *work(void *arg)
 }
 
 /* ---- making and ending */
-static void make_key(struct target *t, const char *address)
+static void make_key(struct alert_target *t, const char *address)
 {
     uint8_t sum[SHA256_BYTES];
     char hex[SHA256_HEX];
@@ -501,10 +501,10 @@ static void make_key(struct target *t, const char *address)
     (void)snprintf(t->key, sizeof(t->key), "%s:%.16s", kind_word(t->kind), sha256_hex(sum, hex));
 }
 
-static enum rc add_http(struct alert_sender *s, enum kind kind, const char *text,
+static enum rc add_http(struct alert_sender *s, enum target_kind kind, const char *text,
                         const struct alert_targets *to, struct err *err)
 {
-    struct target *t = &s->targets[s->target_count];
+    struct alert_target *t = &s->targets[s->target_count];
     struct url url;
     char path[URL_PATH_MAX + 1];
     const char *query = "";
@@ -515,7 +515,7 @@ static enum rc add_http(struct alert_sender *s, enum kind kind, const char *text
         rc = web_ready(&url, err); /* told at the start, not when something burns */
     if (rc)
         return err_ctx(err, "%s '%s'", kind_word(kind), text);
-    *t = (struct target){ .s = s, .kind = kind };
+    *t = (struct alert_target){ .s = s, .kind = kind };
     make_key(t, text);
     (void)snprintf(path, sizeof(path), "%s%s",
                    kind == TO_ALERTMANAGER ? "/api/v2/alerts"
@@ -553,14 +553,14 @@ static void free_list(struct alert_note *n)
     }
 }
 
-static void release(struct alert_sender *s)
+static void sender_release(struct alert_sender *s)
 {
     free_list(s->firing);
     for (size_t i = 0; i < s->target_count; i++) {
-        struct target *t = &s->targets[i];
+        struct alert_target *t = &s->targets[i];
 
         while (t->first)
-            pop(t);
+            queue_pop(t);
         free_list(t->firing);
         alert_http_free(t->http);
     }
@@ -581,7 +581,7 @@ static enum rc add_targets(struct alert_sender *s, const struct alert_targets *t
     if (rc == RC_OK && to->webhook)
         rc = add_http(s, TO_WEBHOOK, to->webhook, to, err);
     if (rc == RC_OK && to->command) {
-        s->targets[s->target_count] = (struct target){ .s = s, .kind = TO_COMMAND };
+        s->targets[s->target_count] = (struct alert_target){ .s = s, .kind = TO_COMMAND };
         make_key(&s->targets[s->target_count++], to->command);
     }
     return rc;
@@ -602,19 +602,19 @@ enum rc alert_sender_new(const struct alert_targets *to, struct alert_sender **o
     s->backoff_ms = to->backoff_ms > 0 ? to->backoff_ms : ALERT_BACKOFF_MS_DEFAULT;
     rc = add_targets(s, to, err);
     if (rc) {
-        release(s);
+        sender_release(s);
         return rc;
     }
     for (size_t i = 0; i < s->target_count; i++) {
         s->targets[i].resend_ns = clock_mono_ns() + (int64_t)s->resend_ms * 1000000;
-        if (!pthread_create(&s->targets[i].thread, NULL, work, &s->targets[i]))
+        if (!pthread_create(&s->targets[i].thread, NULL, target_main, &s->targets[i]))
             continue;
         rc = err_set(err, RC_FAIL, "could not start the thread of the %s",
                      kind_word(s->targets[i].kind));
         atomic_store(&s->stop_ns, 1);
         while (i--)
             pthread_join(s->targets[i].thread, NULL);
-        release(s);
+        sender_release(s);
         return rc;
     }
     *out = s;
@@ -653,5 +653,5 @@ void alert_sender_free(struct alert_sender *s, int wait_ms)
 {
     alert_sender_stop(s, wait_ms);
     if (s)
-        release(s);
+        sender_release(s);
 }

@@ -108,14 +108,15 @@ bool alert_meaning_at(enum spec_metric word, size_t at, struct alert_meaning *ou
     return false;
 }
 
-struct gather {
+struct spec_rules {
     const struct spec *s;
     struct arena *a;
     struct alert_rule *rules; /* ALERT_RULES_MAX */
     size_t count;
 };
 
-static enum rc put(struct gather *g, const struct alert_rule *r, const void *at, struct err *err)
+static enum rc put_rule(struct spec_rules *g, const struct alert_rule *r, const void *at,
+                        struct err *err)
 {
     struct spec_pos pos;
 
@@ -139,7 +140,7 @@ static const struct spec_default_alert *change_of(const struct spec *s, const ch
     return NULL;
 }
 
-static void change(struct alert_rule *r, const struct spec_default_alert *d)
+static void change_rule(struct alert_rule *r, const struct spec_default_alert *d)
 {
     double scale = scale_of(r->unit);
 
@@ -161,7 +162,7 @@ static void change(struct alert_rule *r, const struct spec_default_alert *d)
         r->runbook = d->runbook;
 }
 
-static enum rc put_defaults(struct gather *g, struct err *err)
+static enum rc put_defaults(struct spec_rules *g, struct err *err)
 {
     size_t n;
     const struct alert_rule *all = alert_defaults(&n);
@@ -172,9 +173,9 @@ static enum rc put_defaults(struct gather *g, struct err *err)
         struct alert_rule r = all[i];
 
         if (d)
-            change(&r, d);
+            change_rule(&r, d);
         if (!r.off)
-            rc = put(g, &r, d, err);
+            rc = put_rule(g, &r, d, err);
     }
     return rc;
 }
@@ -208,7 +209,7 @@ static void set_threshold(struct alert_rule *r, const struct spec_alert *x,
     }
 }
 
-static enum rc put_levels(struct gather *g, struct alert_rule *r, const struct spec_alert *x,
+static enum rc put_levels(struct spec_rules *g, struct alert_rule *r, const struct spec_alert *x,
                           const struct meaning *m, struct err *err)
 {
     const struct spec_quantity *levels[] = { &x->warn, &x->critical };
@@ -217,19 +218,20 @@ static enum rc put_levels(struct gather *g, struct alert_rule *r, const struct s
     if (r->how == ALERT_ABSENT && !x->warn.known && !x->critical.known) {
         r->severity = ALERT_WARNING;
         r->clear = NAN;
-        return put(g, r, &x->name, err);
+        return put_rule(g, r, &x->name, err);
     }
     for (size_t i = 0; i < ARRAY_SIZE(levels) && rc == RC_OK; i++) {
         if (!levels[i]->known)
             continue;
         r->severity = i ? ALERT_CRITICAL : ALERT_WARNING;
         set_threshold(r, x, levels[i], m);
-        rc = put(g, r, &x->name, err);
+        rc = put_rule(g, r, &x->name, err);
     }
     return rc;
 }
 
-static struct alert_rule rule_of(struct gather *g, const struct spec_alert *x, const char *whose)
+static struct alert_rule rule_of(struct spec_rules *g, const struct spec_alert *x,
+                                 const char *whose)
 {
     struct alert_rule r = {
         .name = x->name,
@@ -248,7 +250,7 @@ static struct alert_rule rule_of(struct gather *g, const struct spec_alert *x, c
     return r;
 }
 
-static enum rc put_custom(struct gather *g, const struct spec_alert *x, struct err *err)
+static enum rc put_custom(struct spec_rules *g, const struct spec_alert *x, struct err *err)
 {
     static const enum alert_how hows[] = {
         [SPEC_HOW_VALUE] = ALERT_VALUE,       [SPEC_HOW_RATE] = ALERT_RATE,
@@ -265,7 +267,7 @@ static enum rc put_custom(struct gather *g, const struct spec_alert *x, struct e
     return put_levels(g, &r, x, NULL, err);
 }
 
-static enum rc put_meanings(struct gather *g, const struct spec_alert *x, struct err *err)
+static enum rc put_meanings(struct spec_rules *g, const struct spec_alert *x, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -303,7 +305,7 @@ bool alert_is_watched(const struct spec_alert *x)
 enum rc alert_rules_of(const struct spec *s, struct arena *a, const struct alert_rule **out,
                        size_t *out_count, struct err *err)
 {
-    struct gather g = { .s = s, .a = a };
+    struct spec_rules g = { .s = s, .a = a };
     enum rc rc;
 
     g.rules = arena_array(a, struct alert_rule, ALERT_RULES_MAX);

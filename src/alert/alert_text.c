@@ -10,7 +10,7 @@
 enum { NUMBER_TEXT_MAX = 32 };
 
 /* Up to four digits, no exponent where people would not write one. */
-static void number(double v, struct buf *out)
+static void add_number(double v, struct buf *out)
 {
     char text[NUMBER_TEXT_MAX];
 
@@ -21,14 +21,14 @@ static void number(double v, struct buf *out)
     buf_adds(out, text);
 }
 
-static void bytes(double v, const char *after, struct buf *out)
+static void add_bytes(double v, const char *after, struct buf *out)
 {
     char text[UNITS_TEXT_MAX];
 
     if (v >= 0 && v < 1e19)
         buf_adds(out, units_bytes_human((uint64_t)v, text));
     else
-        number(v, out);
+        add_number(v, out);
     buf_adds(out, after);
 }
 
@@ -47,16 +47,16 @@ void alert_value_text(const char *unit, double v, struct buf *out)
         return;
     }
     if (str_eq(unit, "B") || str_eq(unit, "B/s")) {
-        bytes(v, unit[1] ? "/s" : "", out);
+        add_bytes(v, unit[1] ? "/s" : "", out);
         return;
     }
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         if (str_eq(unit, rows[i].unit)) {
-            number(v * rows[i].scale, out);
+            add_number(v * rows[i].scale, out);
             buf_adds(out, rows[i].after);
             return;
         }
-    number(v, out);
+    add_number(v, out);
 }
 
 const char *telemetry_label_of(const struct telemetry_series *s, const char *name)
@@ -68,8 +68,8 @@ const char *telemetry_label_of(const struct telemetry_series *s, const char *nam
 }
 
 /* {name} begins at `p`: its value, and where the text goes on; NULL: it is no name. */
-static const char *braces(const char *p, const struct alert_rule *r,
-                          const struct telemetry_series *s, double value, struct buf *out)
+static const char *add_field(const char *p, const struct alert_rule *r,
+                             const struct telemetry_series *s, double value, struct buf *out)
 {
     size_t len = strcspn(p + 1, "{}");
     char name[TELEMETRY_NAME_MAX];
@@ -122,7 +122,7 @@ void alert_summary(const struct alert_rule *r, const struct telemetry_series *s,
 
     buf_init(&b, 16 * TELEMETRY_VALUE_MAX);
     for (const char *p = r->summary; *p;) {
-        const char *next = *p == '{' ? braces(p, r, s, value, &b) : NULL;
+        const char *next = *p == '{' ? add_field(p, r, s, value, &b) : NULL;
 
         if (next)
             p = next;

@@ -15,7 +15,7 @@ static int64_t slot_of(int64_t window_ns, int64_t now_ns)
 }
 
 /* Empties the slots between the newest and now. */
-static void forward(struct alert_window *w, int64_t slot)
+static void window_forward(struct alert_window *w, int64_t slot)
 {
     assert(slot >= w->slot);
     if (slot - w->slot >= ALERT_SLOTS)
@@ -32,7 +32,7 @@ void alert_window_add(struct alert_window *w, int64_t window_ns, int64_t now_ns,
 {
     size_t i;
 
-    forward(w, slot_of(window_ns, now_ns));
+    window_forward(w, slot_of(window_ns, now_ns));
     i = (size_t)(w->slot % ALERT_SLOTS);
     w->sum[i] += sum;
     w->sec[i] += sec;
@@ -43,7 +43,7 @@ void alert_window_read(struct alert_window *w, int64_t window_ns, int64_t now_ns
 {
     double sum = 0, sec = 0;
 
-    forward(w, slot_of(window_ns, now_ns));
+    window_forward(w, slot_of(window_ns, now_ns));
     for (size_t i = 0; i < ALERT_SLOTS; i++) {
         sum += w->sum[i];
         sec += w->sec[i];

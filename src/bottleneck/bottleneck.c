@@ -20,7 +20,7 @@ static const double short_cost = 0.3;   /* of a window shorter than short_second
 static const double short_seconds = 3;
 static const double idle_sure = 0.95, none_sure = 0.4;
 
-static bool holds(const struct bottleneck_row *r, double v)
+static bool row_holds(const struct bottleneck_row *r, double v)
 {
     return r->above ? v > r->threshold : v < r->threshold;
 }
@@ -33,7 +33,7 @@ static bool too_little(const struct bottleneck_facts *f)
 
 /* Known and against it: the class is out.  That a GPU waits must be known before its host or the
  * loading of data is blamed for it. */
-static bool refuted(const struct bottleneck_facts *f, enum bottleneck_class c)
+static bool class_refuted(const struct bottleneck_facts *f, enum bottleneck_class c)
 {
     size_t n;
     const struct bottleneck_row *r = bottleneck_rows(&n);
@@ -43,7 +43,7 @@ static bool refuted(const struct bottleneck_facts *f, enum bottleneck_class c)
     for (size_t i = 0; i < n; i++)
         if (r[i].limit == c &&
             (r[i].role == BOTTLENECK_NEED || (r[i].role == BOTTLENECK_ALONE && f->no_gpu)) &&
-            !isnan(f->at[r[i].fact]) && !holds(&r[i], f->at[r[i].fact]))
+            !isnan(f->at[r[i].fact]) && !row_holds(&r[i], f->at[r[i].fact]))
             return true;
     return false;
 }
@@ -52,7 +52,7 @@ static double sign_strength(const struct bottleneck_row *r, double v)
 {
     double over;
 
-    if (isnan(v) || !holds(r, v))
+    if (isnan(v) || !row_holds(r, v))
         return 0;
     over = (v - r->threshold) / (r->full - r->threshold);
     return r->weight * (0.5 + 0.5 * (over < 1 ? over : 1));
@@ -109,7 +109,7 @@ static void gather_evidence(struct bottleneck_verdict *v, const struct bottlenec
         for (size_t i = 0; i < n; i++)
             if (r[i].limit == v->limit && r[i].role == order[k] && &r[i] != best &&
                 r[i].fact != BOTTLENECK_F_WORK && !isnan(f->at[r[i].fact]) &&
-                holds(&r[i], f->at[r[i].fact]) && (order[k] != BOTTLENECK_ALONE || f->no_gpu))
+                row_holds(&r[i], f->at[r[i].fact]) && (order[k] != BOTTLENECK_ALONE || f->no_gpu))
                 add_evidence(v, f, &r[i]);
 }
 
@@ -136,9 +136,9 @@ static double missing_share(const struct bottleneck_facts *f, struct bottleneck_
 /* Without a sign of anything. */
 static void judge_quiet(const struct bottleneck_facts *f, struct bottleneck_verdict *v)
 {
-    v->limit = too_little(f)                  ? BOTTLENECK_UNKNOWN
-               : !refuted(f, BOTTLENECK_IDLE) ? BOTTLENECK_IDLE
-                                              : BOTTLENECK_NONE;
+    v->limit = too_little(f)                        ? BOTTLENECK_UNKNOWN
+               : !class_refuted(f, BOTTLENECK_IDLE) ? BOTTLENECK_IDLE
+                                                    : BOTTLENECK_NONE;
     v->confidence = v->limit == BOTTLENECK_IDLE   ? idle_sure
                     : v->limit == BOTTLENECK_NONE ? none_sure
                                                   : 0;
@@ -153,7 +153,7 @@ void bottleneck_judge(const struct bottleneck_facts *f, struct bottleneck_verdic
 
     for (int c = BOTTLENECK_THROTTLE; c < BOTTLENECK_CLASSES; c++) {
         const struct bottleneck_row *sign = NULL;
-        double s = refuted(f, (enum bottleneck_class)c)
+        double s = class_refuted(f, (enum bottleneck_class)c)
                        ? 0
                        : class_strength(f, (enum bottleneck_class)c, &sign);
         if (s > v.strength) {
@@ -184,7 +184,7 @@ void bottleneck_judge(const struct bottleneck_facts *f, struct bottleneck_verdic
 
 /* ---- the node */
 
-static bool works(const struct bottleneck_verdict *v)
+static bool gpu_works(const struct bottleneck_verdict *v)
 {
     return v->limit != BOTTLENECK_IDLE && v->limit != BOTTLENECK_UNKNOWN;
 }
@@ -197,12 +197,12 @@ static enum bottleneck_class common_class(const struct bottleneck_report *r)
     bool any = false;
 
     for (size_t i = 0; i < r->gpu_count; i++)
-        any = any || works(&r->gpus[i].verdict);
+        any = any || gpu_works(&r->gpus[i].verdict);
     for (size_t i = 0; i < r->gpu_count; i++) {
         const struct bottleneck_verdict *v = &r->gpus[i].verdict;
         if (v->limit == BOTTLENECK_THROTTLE)
             return BOTTLENECK_THROTTLE;
-        if (works(v) || !any)
+        if (gpu_works(v) || !any)
             sums[v->limit] += v->confidence + 1e-6;
     }
     for (size_t c = 0; c < BOTTLENECK_CLASSES; c++)

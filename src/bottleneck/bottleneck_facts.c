@@ -92,7 +92,7 @@ static double rate_of(const struct window *w, const char *metric, int gpu)
 }
 
 /* The larger one that is known. */
-static double larger(double a, double b)
+static double larger_known(double a, double b)
 {
     return isnan(a) ? b : isnan(b) ? a : a > b ? a : b;
 }
@@ -114,18 +114,20 @@ static double held_share(const struct window *w, const char *metric, int gpu)
     return rate_of(w, metric, gpu) / 1e9; /* ns a second */
 }
 
-static double thermal(const struct window *w, int gpu)
+static double fact_thermal(const struct window *w, int gpu)
 {
-    double v = larger(bit_share(w, gpu, REASON_SW_THERMAL), bit_share(w, gpu, REASON_HW_THERMAL));
+    double v =
+        larger_known(bit_share(w, gpu, REASON_SW_THERMAL), bit_share(w, gpu, REASON_HW_THERMAL));
 
-    v = larger(v, held_share(w, "gpu.throttle.sw_thermal", gpu));
-    v = larger(v, held_share(w, "gpu.throttle.hw_thermal", gpu));
-    return larger(v, held_share(w, "gpu.violation.thermal", gpu));
+    v = larger_known(v, held_share(w, "gpu.throttle.sw_thermal", gpu));
+    v = larger_known(v, held_share(w, "gpu.throttle.hw_thermal", gpu));
+    return larger_known(v, held_share(w, "gpu.violation.thermal", gpu));
 }
 
 static double power_cap(const struct window *w, int gpu)
 {
-    return larger(bit_share(w, gpu, REASON_POWER_CAP), held_share(w, "gpu.violation.power", gpu));
+    return larger_known(bit_share(w, gpu, REASON_POWER_CAP),
+                        held_share(w, "gpu.violation.power", gpu));
 }
 
 /* Share of the highest clock that the power limit takes. */
@@ -141,7 +143,7 @@ static double clock_lost(const struct window *w, int gpu)
     return top > 0 && now <= top ? 1 - now / top : NAN;
 }
 
-static double pcie(const struct window *w, int gpu)
+static double fact_pcie(const struct window *w, int gpu)
 {
     double tx =
         first_known(mean_of(w, "gpu.prof.pcie_tx", gpu), rate_of(w, "gpu.pcie.tx_bytes", gpu));
@@ -153,7 +155,7 @@ static double pcie(const struct window *w, int gpu)
     /* the highest seen: an idle link falls back to save power */
     if (!gen || gen->max < 1 || gen->max >= PCIE_GENS || !(width >= 1))
         return NAN;
-    return larger(tx, rx) / (pcie_lane[(size_t)gen->max] * width);
+    return larger_known(tx, rx) / (pcie_lane[(size_t)gen->max] * width);
 }
 
 /* One direction of all links: what they say themselves, else what the model has. */
@@ -179,19 +181,20 @@ static double nvlink_most(const struct window *w, int gpu)
     return sum > 0 ? sum : NAN;
 }
 
-static double nvlink(const struct window *w, int gpu, bool *absent)
+static double fact_nvlink(const struct window *w, int gpu, bool *absent)
 {
     double links = mean_of(w, "gpu.nvlink.links", gpu), v;
 
-    v = larger(mean_of(w, "gpu.prof.nvlink_tx", gpu), mean_of(w, "gpu.prof.nvlink_rx", gpu));
+    v = larger_known(mean_of(w, "gpu.prof.nvlink_tx", gpu), mean_of(w, "gpu.prof.nvlink_rx", gpu));
     if (isnan(v))
-        v = larger(rate_of(w, "gpu.nvlink.tx_bytes", gpu), rate_of(w, "gpu.nvlink.rx_bytes", gpu));
+        v = larger_known(rate_of(w, "gpu.nvlink.tx_bytes", gpu),
+                         rate_of(w, "gpu.nvlink.rx_bytes", gpu));
     *absent = links == 0 || (isnan(links) && isnan(v)) || (isnan(links) && v == 0);
     return *absent ? NAN : v / nvlink_most(w, gpu);
 }
 
 /* Kernels run, and most SMs have no part in them: launches take longer than the work. */
-static double tiny(const struct window *w, int gpu)
+static double fact_tiny(const struct window *w, int gpu)
 {
     double runs = mean_of(w, "gpu.prof.graphics", gpu), sm = mean_of(w, "gpu.prof.sm", gpu);
 
@@ -200,7 +203,7 @@ static double tiny(const struct window *w, int gpu)
     return runs * 100 < TINY_RUNS_PERCENT || sm >= runs ? 0 : 1 - sm / runs;
 }
 
-static double work(const struct window *w, int gpu)
+static double fact_work(const struct window *w, int gpu)
 {
     double processes = mean_of(w, "gpu.processes", gpu), util = mean_of(w, "gpu.util", gpu);
 
@@ -216,28 +219,28 @@ static void gpu_facts(const struct window *w, int gpu, struct bottleneck_facts *
     at[BOTTLENECK_F_UTIL] = mean_of(w, "gpu.util", gpu) / 100;
     at[BOTTLENECK_F_SM] = mean_of(w, "gpu.prof.sm", gpu);
     at[BOTTLENECK_F_TENSOR] = mean_of(w, "gpu.prof.tensor", gpu);
-    at[BOTTLENECK_F_PIPES] =
-        larger(mean_of(w, "gpu.prof.fp64", gpu),
-               larger(mean_of(w, "gpu.prof.fp32", gpu), mean_of(w, "gpu.prof.fp16", gpu)));
-    at[BOTTLENECK_F_TINY] = tiny(w, gpu);
+    at[BOTTLENECK_F_PIPES] = larger_known(
+        mean_of(w, "gpu.prof.fp64", gpu),
+        larger_known(mean_of(w, "gpu.prof.fp32", gpu), mean_of(w, "gpu.prof.fp16", gpu)));
+    at[BOTTLENECK_F_TINY] = fact_tiny(w, gpu);
     at[BOTTLENECK_F_DRAM] = mean_of(w, "gpu.prof.dram", gpu);
     at[BOTTLENECK_F_MEM_UTIL] = mean_of(w, "gpu.mem.util", gpu) / 100;
-    at[BOTTLENECK_F_PCIE] = pcie(w, gpu);
-    at[BOTTLENECK_F_NVLINK] = nvlink(w, gpu, &f->absent[BOTTLENECK_F_NVLINK]);
-    at[BOTTLENECK_F_THERMAL] = thermal(w, gpu);
+    at[BOTTLENECK_F_PCIE] = fact_pcie(w, gpu);
+    at[BOTTLENECK_F_NVLINK] = fact_nvlink(w, gpu, &f->absent[BOTTLENECK_F_NVLINK]);
+    at[BOTTLENECK_F_THERMAL] = fact_thermal(w, gpu);
     at[BOTTLENECK_F_BRAKE] =
-        larger(bit_share(w, gpu, REASON_BRAKE), held_share(w, "gpu.throttle.hw_brake", gpu));
+        larger_known(bit_share(w, gpu, REASON_BRAKE), held_share(w, "gpu.throttle.hw_brake", gpu));
     at[BOTTLENECK_F_POWER_CAP] = power_cap(w, gpu);
     at[BOTTLENECK_F_CLOCK_LOST] = clock_lost(w, gpu);
-    at[BOTTLENECK_F_WORK] = work(w, gpu);
+    at[BOTTLENECK_F_WORK] = fact_work(w, gpu);
 }
 
 /* ---- of the host */
 
 /* The slot of `metric` with the same value of a label (and of a second one, or NULL). */
-static const struct window_slot *beside(const struct window *w, const char *metric,
-                                        const struct window_slot *s, const char *label,
-                                        const char *second)
+static const struct window_slot *slot_beside(const struct window *w, const char *metric,
+                                             const struct window_slot *s, const char *label,
+                                             const char *second)
 {
     for (size_t i = 0; i < window_count(w); i++) {
         const struct window_slot *o = window_at(w, i);
@@ -265,13 +268,13 @@ static double busiest_core(const struct window *w)
                 str_eq(window_label(window_at(w, k), "cpu"), window_label(s, "cpu")))
                 wait = window_rate(window_at(w, k));
         if (!isnan(idle))
-            most = larger(most, 1 - idle - (isnan(wait) ? 0 : wait));
+            most = larger_known(most, 1 - idle - (isnan(wait) ? 0 : wait));
     }
     return most < 0 ? 0 : most > 1 ? 1 : most;
 }
 
 /* In CPUs: a share of all of them would hide a few readers of a large machine. */
-static double iowait(const struct window *w)
+static double fact_iowait(const struct window *w)
 {
     for (size_t i = 0; i < window_count(w); i++)
         if (str_eq(window_at(w, i)->id, "host.cpu.all_seconds"))
@@ -290,7 +293,7 @@ static double busiest_disk(const struct window *w)
 
     for (size_t i = 0; i < window_count(w); i++)
         if (str_eq(window_at(w, i)->id, "disk.io_seconds"))
-            most = larger(most, window_rate(window_at(w, i)));
+            most = larger_known(most, window_rate(window_at(w, i)));
     return most;
 }
 
@@ -312,9 +315,9 @@ static double busiest_link(const struct window *w, const struct link_kind *k)
         double speed;
         if (!str_eq(s->id, k->rx) && !str_eq(s->id, k->tx))
             continue;
-        speed = window_mean(beside(w, k->speed, s, k->label, k->second));
+        speed = window_mean(slot_beside(w, k->speed, s, k->label, k->second));
         if (speed > 0)
-            most = larger(most, window_rate(s) / speed);
+            most = larger_known(most, window_rate(s) / speed);
     }
     return most;
 }
@@ -345,7 +348,7 @@ static double sum_rates(const struct window *w, const char *one, const char *oth
 
 /* Bytes read from storage against bytes that a GPU takes in: near 1, and more, every batch comes
  * from a disk or a file server just then. */
-static double fed(const struct window *w, int gpu)
+static double fact_fed(const struct window *w, int gpu)
 {
     double in =
         first_known(mean_of(w, "gpu.prof.pcie_rx", gpu), rate_of(w, "gpu.pcie.rx_bytes", gpu));
@@ -353,7 +356,7 @@ static double fed(const struct window *w, int gpu)
 
     for (size_t i = 0; i < window_count(w); i++) /* the most: a disk and its partitions are one */
         if (str_eq(window_at(w, i)->id, "disk.read_bytes"))
-            read = larger(read, window_rate(window_at(w, i)));
+            read = larger_known(read, window_rate(window_at(w, i)));
     if (!isnan(shared))
         read = (isnan(read) ? 0 : read) + shared;
     if (isnan(in) || isnan(read))
@@ -365,7 +368,7 @@ static double fed(const struct window *w, int gpu)
 
 /* The kernel brings its sum up to date every two seconds, so that a short span may have the waits
  * of a longer one; a share is no more than 1. */
-static double pressure(const struct window *w, const char *metric)
+static double fact_pressure(const struct window *w, const char *metric)
 {
     double share = rate_of(w, metric, -1);
 
@@ -378,10 +381,10 @@ static void host_facts(const struct window *w, struct bottleneck_facts *f)
 
     at[BOTTLENECK_F_CPU] = mean_of(w, "host.cpu.util", -1) / 100;
     at[BOTTLENECK_F_CORE] = busiest_core(w);
-    at[BOTTLENECK_F_IOWAIT] = iowait(w);
-    at[BOTTLENECK_F_PRESSURE_CPU] = pressure(w, "host.pressure.cpu.waiting");
-    at[BOTTLENECK_F_PRESSURE_IO] = pressure(w, "host.pressure.io.waiting");
-    at[BOTTLENECK_F_PRESSURE_MEMORY] = pressure(w, "host.pressure.memory.waiting");
+    at[BOTTLENECK_F_IOWAIT] = fact_iowait(w);
+    at[BOTTLENECK_F_PRESSURE_CPU] = fact_pressure(w, "host.pressure.cpu.waiting");
+    at[BOTTLENECK_F_PRESSURE_IO] = fact_pressure(w, "host.pressure.io.waiting");
+    at[BOTTLENECK_F_PRESSURE_MEMORY] = fact_pressure(w, "host.pressure.memory.waiting");
     at[BOTTLENECK_F_DISK] = busiest_disk(w);
     at[BOTTLENECK_F_REMOTE] = sum_rates(w, "nfs.mount.response_seconds", "lustre.rpc_wait_seconds");
     at[BOTTLENECK_F_NET] = busiest_link(w, &net_kind);
@@ -409,7 +412,7 @@ void bottleneck_facts_of(const struct window *w, int gpu, struct bottleneck_fact
     for (size_t i = 0; gpu < 0 && i < BOTTLENECK_F_CPU; i++)
         out->absent[i] = true;
     host_facts(w, out);
-    out->at[BOTTLENECK_F_FED] = gpu < 0 ? NAN : fed(w, gpu);
+    out->at[BOTTLENECK_F_FED] = gpu < 0 ? NAN : fact_fed(w, gpu);
     out->absent[BOTTLENECK_F_FED] = gpu < 0 || out->absent[BOTTLENECK_F_DISK];
 }
 

@@ -206,7 +206,7 @@ static void take_row(const struct csv *t, size_t i)
     table.rows[table.count++] = r;
 }
 
-static void load(void)
+static void load_table(void)
 {
     struct csv t;
 
@@ -220,13 +220,13 @@ static void load(void)
 
 const struct bottleneck_row *bottleneck_rows(size_t *out_count)
 {
-    (void)pthread_once(&table.once, load);
+    (void)pthread_once(&table.once, load_table);
     *out_count = table.count;
     return table.rows;
 }
 
 const char *bottleneck_advice(enum bottleneck_class c)
 {
-    (void)pthread_once(&table.once, load);
+    (void)pthread_once(&table.once, load_table);
     return table.advice[c] ? table.advice[c] : "";
 }

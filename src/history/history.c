@@ -337,8 +337,8 @@ static bool block_ends(const struct history *r, int64_t time_ns)
                             time_ns - r->last_ns > HISTORY_GAP_NS);
 }
 
-static enum rc append(struct history *r, struct telemetry *t, int64_t time_ns, const double *values,
-                      size_t count, struct err *err)
+static enum rc append_row(struct history *r, struct telemetry *t, int64_t time_ns,
+                          const double *values, size_t count, struct err *err)
 {
     struct err why = { 0 };
     enum rc rc = RC_OK;
@@ -376,7 +376,7 @@ enum rc history_append(struct history *r, struct telemetry *t, int64_t time_ns,
         return err_set(err, RC_USAGE, "a second of %zu series at %lld ns is not one", count,
                        (long long)time_ns);
     pthread_mutex_lock(&r->writer);
-    rc = append(r, t, time_ns, values, count, err ? err : &own);
+    rc = append_row(r, t, time_ns, values, count, err ? err : &own);
     pthread_mutex_unlock(&r->writer);
     return rc;
 }
@@ -418,7 +418,7 @@ static bool distrust_newest(struct history *r, struct history_block *torn)
 }
 
 /* The log had nothing of it: what is right in it is read. */
-static void retrust(struct history *r, const struct history_block *torn)
+static void log_retrust(struct history *r, const struct history_block *torn)
 {
     if (r->seconds.next_page != torn->page || (r->rows.rows && r->rows.seq <= torn->seq_last))
         return;
@@ -428,7 +428,7 @@ static void retrust(struct history *r, const struct history_block *torn)
         r->next_seq = r->folded + 1;
 }
 
-static enum rc load(struct history *r, struct err *err)
+static enum rc load_parts(struct history *r, struct err *err)
 {
     struct history_block torn;
     bool is_torn;
@@ -445,7 +445,7 @@ static enum rc load(struct history *r, struct err *err)
     history_events_load(r);
     rc = history_log_recover(r, r->folded, err);
     if (!rc && is_torn)
-        retrust(r, &torn);
+        log_retrust(r, &torn);
     if (r->next_seq <= r->minuted)
         r->next_seq = r->minuted + 1;
     if (!r->rows.rows)
@@ -482,8 +482,8 @@ void history_close(struct history *r)
         history_release(r);
 }
 
-static enum rc make(const struct history_opts *o, const struct history_io *io, struct history **out,
-                    struct err *err)
+static enum rc make_file(const struct history_opts *o, const struct history_io *io,
+                         struct history **out, struct err *err)
 {
     struct history *r = xcalloc(1, sizeof(*r));
     enum rc rc = history_file_make(&r->file, o, io, 0, err);
@@ -495,7 +495,7 @@ static enum rc make(const struct history_opts *o, const struct history_io *io, s
         free(r);
         return rc;
     }
-    rc = load(r, err);
+    rc = load_parts(r, err);
     if (rc) {
         history_release(r);
         return rc;
@@ -518,8 +518,8 @@ static enum rc copy_all(struct history *from, struct history *to, struct err *er
 
 /* A file of another size beside it, which takes its place.  Where there is no room for that the
  * old one stays in use. */
-static enum rc remake(struct history **io_ring, const struct history_opts *o,
-                      const struct history_io *io, struct err *err)
+static enum rc remake_file(struct history **io_ring, const struct history_opts *o,
+                           const struct history_io *io, struct err *err)
 {
     struct history *from = *io_ring, *to = xcalloc(1, sizeof(*to));
     struct history_stats was;
@@ -618,7 +618,7 @@ static enum rc make_beside(const struct history_opts *o, const struct history_io
 {
     struct err why = { 0 }, both = { 0 };
     char *to = move_aside(o->path, &why);
-    enum rc rc = to ? make(o, io, out, &why) : why.code;
+    enum rc rc = to ? make_file(o, io, out, &why) : why.code;
 
     if (rc && to)
         (void)err_set(&both, rc, "%s; the head of the one before was damaged: it is '%s' now",
@@ -641,7 +641,7 @@ enum rc history_open_io(const struct history_opts *o, const struct history_io *i
 
     err = err ? err : &own;
     if (is_missing_or_empty(o->path))
-        return make(o, io, out, err);
+        return make_file(o, io, out, err);
     r = xcalloc(1, sizeof(*r));
     rc = history_file_open(&r->file, o, io, err);
     if (rc) {
@@ -651,9 +651,9 @@ enum rc history_open_io(const struct history_opts *o, const struct history_io *i
                    ? make_beside(o, io, out, err)
                    : rc;
     }
-    rc = load(r, err);
+    rc = load_parts(r, err);
     if (!rc && other_size(r, o))
-        rc = remake(&r, o, io, err);
+        rc = remake_file(&r, o, io, err);
     if (rc) {
         history_close(r);
         return rc;

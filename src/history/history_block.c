@@ -26,7 +26,7 @@ static_assert(sizeof(struct block_head) == 88, "as in docs/ring.md");
 #define BLOCK_MAGIC (UINT64_C(0x314b4c42) << 32 | HISTORY_BLOCK_MAGIC) /* "SKTRBLK1" */
 
 /* ---- the index */
-static struct history_block *newest(const struct history_index *x)
+static struct history_block *newest_block(const struct history_index *x)
 {
     return x->count ? &x->items[x->first + x->count - 1] : NULL;
 }
@@ -391,8 +391,8 @@ void history_block_scan(struct history *r, struct history_index *x)
         x->first = x->count - HISTORY_BLOCKS_MAX;
         x->count = HISTORY_BLOCKS_MAX;
     }
-    if (newest(x))
-        x->next_page = newest(x)->page + newest(x)->pages;
+    if (newest_block(x))
+        x->next_page = newest_block(x)->page + newest_block(x)->pages;
 }
 
 /* ---- into another file */

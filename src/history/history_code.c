@@ -37,17 +37,17 @@ static const double tens[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 enum { TENS_MAX = 22 };
 
-static uint64_t zigzag(int64_t v)
+static uint64_t zigzag_put(int64_t v)
 {
     return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0);
 }
 
-static int64_t unzigzag(uint64_t u)
+static int64_t zigzag_get(uint64_t u)
 {
     return (int64_t)(u >> 1) ^ -(int64_t)(u & 1);
 }
 
-static unsigned width(uint64_t u) /* bits, 0 for 0 */
+static unsigned bit_width(uint64_t u) /* bits, 0 for 0 */
 {
     return u ? 64 - (unsigned)__builtin_clzll(u) : 0;
 }
@@ -99,7 +99,7 @@ static unsigned rice_cost(uint64_t u, unsigned k)
 {
     uint64_t q = u >> k;
 
-    return q < RICE_ESCAPE ? (unsigned)q + 1 + k : RICE_ESCAPE + 6 + width(u);
+    return q < RICE_ESCAPE ? (unsigned)q + 1 + k : RICE_ESCAPE + 6 + bit_width(u);
 }
 
 static unsigned rice_best(const uint64_t *u, size_t n, size_t *cost)
@@ -110,7 +110,7 @@ static unsigned rice_best(const uint64_t *u, size_t n, size_t *cost)
     *cost = SIZE_MAX;
     for (size_t i = 0; i < n; i++)
         all |= u[i];
-    top = width(all) < RICE_K_MAX ? width(all) : RICE_K_MAX;
+    top = bit_width(all) < RICE_K_MAX ? bit_width(all) : RICE_K_MAX;
     for (unsigned k = 0; k <= top; k++) {
         size_t c = 0;
 
@@ -134,8 +134,8 @@ static void rice_put(struct bits_out *b, uint64_t u, unsigned k)
         return;
     }
     bits_put(b, (UINT64_C(1) << RICE_ESCAPE) - 1, RICE_ESCAPE);
-    bits_put(b, width(u) - 1, 6);
-    bits_put_long(b, u, width(u));
+    bits_put(b, bit_width(u) - 1, 6);
+    bits_put_long(b, u, bit_width(u));
 }
 
 static void rice_put_all(struct buf *out, const uint64_t *u, size_t n)
@@ -153,7 +153,7 @@ static void rice_put_all(struct buf *out, const uint64_t *u, size_t n)
     bits_end(&b);
 }
 
-static uint64_t divisor(const int64_t *d, size_t n) /* of all; 0 when all are 0 */
+static uint64_t common_divisor(const int64_t *d, size_t n) /* of all; 0 when all are 0 */
 {
     uint64_t g = 0;
 
@@ -171,7 +171,7 @@ static uint64_t divisor(const int64_t *d, size_t n) /* of all; 0 when all are 0 
 }
 
 /* d[i] = v[i + 1] - v[i], wrapping. */
-static void differences(const int64_t *v, size_t n, int64_t *d)
+static void put_differences(const int64_t *v, size_t n, int64_t *d)
 {
     for (size_t i = 0; i + 1 < n; i++)
         d[i] = (int64_t)((uint64_t)v[i + 1] - (uint64_t)v[i]);
@@ -182,7 +182,7 @@ static size_t bits_of(const int64_t *d, size_t n)
     size_t sum = 0;
 
     for (size_t i = 0; i < n; i++)
-        sum += width(zigzag(d[i])) + 1;
+        sum += bit_width(zigzag_put(d[i])) + 1;
     return sum;
 }
 
@@ -196,31 +196,31 @@ static void put_whole(struct buf *out, unsigned flags, const struct buf *gaps, i
     unsigned mode = MODE_DELTA;
     const int64_t *use = d;
 
-    differences(v, n, d);
-    g = divisor(d, count);
+    put_differences(v, n, d);
+    g = common_divisor(d, count);
     if (!g)
         mode = MODE_CONST;
     for (size_t i = 0; g > 1 && i < count; i++)
         d[i] = d[i] / (int64_t)g;
     if (count > 1) {
-        differences(d, count, dd);
+        put_differences(d, count, dd);
         if (mode == MODE_DELTA && bits_of(dd, count - 1) + 8 < bits_of(d + 1, count - 1))
             mode = MODE_DOD;
     }
     buf_addc(out, (char)(mode | flags | (g > 1 ? FLAG_DIVISOR : 0)));
     buf_add(out, buf_str(gaps), gaps->len);
     buf_addc(out, (char)exponent);
-    put_varint(out, zigzag(v[0]));
+    put_varint(out, zigzag_put(v[0]));
     if (g > 1)
         put_varint(out, g);
     if (mode == MODE_DOD) {
-        put_varint(out, zigzag(d[0]));
+        put_varint(out, zigzag_put(d[0]));
         use = dd;
         count--;
     }
     if (mode != MODE_CONST) {
         for (size_t i = 0; i < count; i++)
-            u[i] = zigzag(use[i]);
+            u[i] = zigzag_put(use[i]);
         rice_put_all(out, u, count);
     }
     free(d);
@@ -453,7 +453,7 @@ static const uint8_t *get_steps(const uint8_t *p, const uint8_t *end, bool dod, 
         for (; i < stop; i++) {
             if (!rice_get(&b, (unsigned)k, &u))
                 return NULL;
-            step = dod ? step + (uint64_t)unzigzag(u) : (uint64_t)unzigzag(u);
+            step = dod ? step + (uint64_t)zigzag_get(u) : (uint64_t)zigzag_get(u);
             value += step * g;
             v[i] = (int64_t)value;
         }
@@ -473,7 +473,7 @@ static const uint8_t *get_whole(const uint8_t *p, const uint8_t *end, unsigned h
     *exponent = *p++; /* none is below 0 */
     if (*exponent > DECIMALS_MAX || !get_varint(&p, end, &base))
         return NULL;
-    v[0] = unzigzag(base);
+    v[0] = zigzag_get(base);
     if (mode == MODE_CONST) {
         for (size_t i = 1; i < n; i++)
             v[i] = v[0];
@@ -482,7 +482,7 @@ static const uint8_t *get_whole(const uint8_t *p, const uint8_t *end, unsigned h
     if (((head & FLAG_DIVISOR) && !get_varint(&p, end, &g)) ||
         (mode == MODE_DOD && !get_varint(&p, end, &first)))
         return NULL;
-    return get_steps(p, end, mode == MODE_DOD, unzigzag(first), g, v, n);
+    return get_steps(p, end, mode == MODE_DOD, zigzag_get(first), g, v, n);
 }
 
 static const uint8_t *get_xor(const uint8_t *p, const uint8_t *end, double *v, size_t n)
@@ -533,7 +533,7 @@ static const uint8_t *get_known(const uint8_t *p, const uint8_t *end, unsigned h
     return p;
 }
 
-static void spread(const uint8_t *present, double *v, size_t known, size_t n)
+static void spread_known(const uint8_t *present, double *v, size_t known, size_t n)
 {
     for (size_t i = n; i-- > 0;)
         v[i] = present[i / 8] >> (i % 8) & 1 ? v[--known] : NAN;
@@ -567,7 +567,7 @@ size_t history_code_get(const uint8_t *p, size_t len, double *out, size_t n)
     if (!known || !(p = get_known(p, end, head, out, known)))
         return 0;
     if (present)
-        spread(present, out, known, n);
+        spread_known(present, out, known, n);
     return (size_t)(p - begin);
 }
 

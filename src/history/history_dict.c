@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
-struct entry {
+struct dict_entry {
     uint32_t magic, crc; /* of len bytes with crc 0 */
     uint64_t file_id;
     uint32_t len; /* with this head and the padding to 8 */
@@ -21,7 +21,7 @@ struct entry {
     uint32_t generation; /* rises when the copy is written anew */
     uint32_t seen;       /* minutes since 1970, when it was written */
 };
-static_assert(sizeof(struct entry) == 32, "as in docs/ring.md");
+static_assert(sizeof(struct dict_entry) == 32, "as in docs/ring.md");
 enum { ENTRY_STEP = 8, TABLE_MIN = 256, ROOM_EVERY = 10 /* minutes */ };
 /* Payload: u8 kind, u8 entity, u8 labels, u8 0, then metric, unit and the labels' names and
  * values, each with its NUL. */
@@ -120,7 +120,7 @@ static void put_text(struct buf *out, const char *s)
 static void make_entry(struct buf *out, const struct telemetry_series *s)
 {
     const struct telemetry_metric *m = s->metric;
-    struct entry e = { 0 };
+    struct dict_entry e = { 0 };
 
     buf_add(out, &e, sizeof(e));
     buf_addc(out, (char)m->kind);
@@ -138,12 +138,12 @@ static void make_entry(struct buf *out, const struct telemetry_series *s)
 
 static void seal_entry(const struct history *r, struct buf *bytes, uint32_t id, uint32_t seen)
 {
-    struct entry e = { .magic = HISTORY_ENTRY_MAGIC,
-                       .file_id = r->file.id,
-                       .len = (uint32_t)bytes->len,
-                       .id = id,
-                       .generation = r->dict.generation,
-                       .seen = seen };
+    struct dict_entry e = { .magic = HISTORY_ENTRY_MAGIC,
+                            .file_id = r->file.id,
+                            .len = (uint32_t)bytes->len,
+                            .id = id,
+                            .generation = r->dict.generation,
+                            .seen = seen };
 
     memcpy(bytes->data, &e, sizeof(e));
     e.crc = crc32c(0, bytes->data, bytes->len);
@@ -151,9 +151,10 @@ static void seal_entry(const struct history *r, struct buf *bytes, uint32_t id, 
 }
 
 /* The entry in p[0..room): its length, 0 when it is none. */
-static uint32_t entry_good(const struct history *r, const char *p, size_t room, struct entry *e)
+static uint32_t entry_good(const struct history *r, const char *p, size_t room,
+                           struct dict_entry *e)
 {
-    struct entry clean;
+    struct dict_entry clean;
     uint32_t crc;
 
     if (room < sizeof(*e))
@@ -183,7 +184,7 @@ static const char *next_text(const char **p, const char *end)
 /* From out->bytes[0..len), an entry. */
 static bool parse_def(struct history_def *out, size_t len)
 {
-    const char *p = out->bytes + sizeof(struct entry), *end = out->bytes + len, *id, *unit;
+    const char *p = out->bytes + sizeof(struct dict_entry), *end = out->bytes + len, *id, *unit;
     unsigned kind = (uint8_t)p[0], entity = (uint8_t)p[1], labels = (uint8_t)p[2];
 
     p += DEF_HEAD;
@@ -217,7 +218,7 @@ bool history_dict_def(struct history *r, const struct history_series *s, struct 
     for (int copy = 0; copy < 2; copy++) {
         const struct history_area *a = &r->file.map.dict[copy];
         size_t room = a->size - s->at < HISTORY_DEF_MAX ? a->size - s->at : HISTORY_DEF_MAX;
-        struct entry e;
+        struct dict_entry e;
 
         if (history_file_get(&r->file, a->at + s->at, &e, sizeof(e)) && e.len <= room &&
             e.len >= sizeof(e) && history_file_get(&r->file, a->at + s->at, out->bytes, e.len) &&
@@ -250,7 +251,7 @@ static enum rc write_anew(struct history *r, struct buf *bytes, struct err *err)
 
     for (size_t i = 0; i < d->count; i++) {
         struct buf one = { .data = bytes->data + d->items[i].at };
-        struct entry e;
+        struct dict_entry e;
 
         assert(bytes->data); /* it has what the items say */
         memcpy(&e, one.data, sizeof(e));
@@ -264,7 +265,7 @@ static enum rc write_anew(struct history *r, struct buf *bytes, struct err *err)
 }
 
 /* ---- at the start */
-struct loaded {
+struct dict_copy_loaded {
     struct history_series *items;
     size_t count, cap;
     uint32_t generation;
@@ -272,7 +273,8 @@ struct loaded {
     bool clean; /* nothing between the entries */
 };
 
-static void load_entry(struct loaded *l, const struct entry *e, const char *p, uint64_t at)
+static void load_entry(struct dict_copy_loaded *l, const struct dict_entry *e, const char *p,
+                       uint64_t at)
 {
     struct history_def *def = xmalloc(sizeof(*def));
 
@@ -293,13 +295,14 @@ static void load_entry(struct loaded *l, const struct entry *e, const char *p, u
 
 /* Entries of the newest generation, and older ones that stand before its end (none, unless a copy
  * was torn). */
-static void load_copy(const struct history *r, const char *p, size_t size, struct loaded *l)
+static void load_copy(const struct history *r, const char *p, size_t size,
+                      struct dict_copy_loaded *l)
 {
-    struct entry e;
+    struct dict_entry e;
     uint64_t at = 0, expect = 0;
     uint32_t len;
 
-    *l = (struct loaded){ .clean = true };
+    *l = (struct dict_copy_loaded){ .clean = true };
     for (size_t i = 0; i + sizeof(e) <= size; i += len ? len : ENTRY_STEP) {
         len = entry_good(r, p + i, size - i, &e);
         if (len && e.generation >= l->generation) {
@@ -325,7 +328,7 @@ static int by_id(const void *a, const void *b)
     return p->id < q->id ? -1 : p->id > q->id;
 }
 
-static bool same(const struct loaded *a, const struct loaded *b)
+static bool same_copies(const struct dict_copy_loaded *a, const struct dict_copy_loaded *b)
 {
     return a->clean && b->clean && a->generation == b->generation && a->end == b->end &&
            a->count == b->count &&
@@ -333,15 +336,15 @@ static bool same(const struct loaded *a, const struct loaded *b)
 }
 
 /* What either has, packed into `out`, ids rising; places are those in `out` then. */
-static void unite(struct history *r, const struct loaded l[2], const char *const p[2],
-                  struct buf *out)
+static void unite_copies(struct history *r, const struct dict_copy_loaded l[2],
+                         const char *const p[2], struct buf *out)
 {
     struct history_dict *d = &r->dict;
 
     for (int copy = 0; copy < 2; copy++) {
         for (size_t i = 0; i < l[copy].count; i++) {
             struct history_series s = l[copy].items[i];
-            struct entry e;
+            struct dict_entry e;
 
             assert(p[copy]);
             memcpy(&e, p[copy] + s.at, sizeof(e));
@@ -364,7 +367,7 @@ static enum rc load_both(struct history *r, const char *const p[2], struct err *
 {
     struct history_dict *d = &r->dict;
     struct buf bytes = { 0 };
-    struct loaded l[2];
+    struct dict_copy_loaded l[2];
     enum rc rc = RC_OK;
 
     for (int i = 0; i < 2; i++) {
@@ -373,7 +376,7 @@ static enum rc load_both(struct history *r, const char *const p[2], struct err *
             qsort(l[i].items, l[i].count, sizeof(*l[i].items), by_id);
     }
     d->generation = l[l[1].generation > l[0].generation].generation;
-    if (same(&l[0], &l[1])) {
+    if (same_copies(&l[0], &l[1])) {
         d->items = l[0].items;
         d->count = l[0].count;
         d->cap = l[0].cap;
@@ -381,7 +384,7 @@ static enum rc load_both(struct history *r, const char *const p[2], struct err *
         l[0].items = NULL;
     } else {
         r->bad_blocks++;
-        unite(r, l, p, &bytes);
+        unite_copies(r, l, p, &bytes);
         d->generation++;
         rc = write_anew(r, &bytes, err);
     }
@@ -438,7 +441,7 @@ static size_t keep_seen(struct history *r, struct history_series *items, size_t 
 
     for (size_t i = 0; i < count; i++) {
         struct history_series s = items[i];
-        struct entry e;
+        struct dict_entry e;
 
         if (!history_dict_def(r, &s, def))
             continue;
@@ -484,7 +487,7 @@ static enum rc make_room(struct history *r, uint32_t minute, struct err *err)
     return RC_OK;
 }
 
-static bool fits(const struct history *r, size_t len)
+static bool entry_fits(const struct history *r, size_t len)
 {
     return r->dict.end + len <= r->file.map.dict[0].size && r->dict.count < HISTORY_SERIES_MAX &&
            r->dict.next_id < UINT32_MAX - 1;
@@ -537,14 +540,14 @@ enum rc history_dict_id(struct history *r, const struct telemetry_series *s, uin
         return RC_OK;
     }
     make_entry(&bytes, s);
-    if (bytes.len <= HISTORY_DEF_MAX && !fits(r, bytes.len) && r->dict.count &&
+    if (bytes.len <= HISTORY_DEF_MAX && !entry_fits(r, bytes.len) && r->dict.count &&
         minute / ROOM_EVERY != r->dict.room_at) {
         r->dict.room_at = minute / ROOM_EVERY; /* it costs a little: not for every series */
         pthread_mutex_lock(&r->lock);
         rc = make_room(r, minute, err);
         pthread_mutex_unlock(&r->lock);
     }
-    if (!rc && bytes.len <= HISTORY_DEF_MAX && fits(r, bytes.len)) {
+    if (!rc && bytes.len <= HISTORY_DEF_MAX && entry_fits(r, bytes.len)) {
         *id = r->dict.next_id;
         rc = add_entry(r, s, &bytes, minute, err);
     } else {
@@ -569,7 +572,7 @@ enum rc history_dict_copy(struct history *from, struct history *to, struct err *
 
     for (size_t i = from->dict.count; i-- > 0;) { /* the newest, where not all fit */
         struct history_series s = from->dict.items[i];
-        struct entry e;
+        struct dict_entry e;
 
         if (!history_dict_def(from, &s, def))
             continue;

@@ -8,29 +8,29 @@
 #include <assert.h>
 #include <string.h>
 
-struct slot {
+struct event_slot {
     uint32_t magic, crc; /* of the whole with crc 0 */
     uint64_t file_id, seq;
     int64_t time_ns;
     int32_t kind, gpu, code, zero;
     char text[TELEMETRY_VALUE_MAX];
 };
-static_assert(sizeof(struct slot) <= HISTORY_EVENT_SLOT, "an event has a sector");
+static_assert(sizeof(struct event_slot) <= HISTORY_EVENT_SLOT, "an event has a sector");
 
 static uint64_t slot_count(const struct history *r)
 {
     return r->file.map.events.size / HISTORY_EVENT_SLOT;
 }
 
-static uint32_t slot_crc(const struct slot *s)
+static uint32_t slot_crc(const struct event_slot *s)
 {
-    struct slot copy = *s;
+    struct event_slot copy = *s;
 
     copy.crc = 0;
     return crc32c(0, &copy, sizeof(copy));
 }
 
-static bool slot_read(struct history *r, uint64_t i, struct slot *s)
+static bool slot_read(struct history *r, uint64_t i, struct event_slot *s)
 {
     return history_file_get(&r->file, r->file.map.events.at + i * HISTORY_EVENT_SLOT, s,
                             sizeof(*s)) &&
@@ -42,8 +42,8 @@ static bool slot_read(struct history *r, uint64_t i, struct slot *s)
 /* Any byte of a slot that was written. */
 static bool slot_used(struct history *r, uint64_t i)
 {
-    static const char zeros[sizeof(struct slot)];
-    struct slot s;
+    static const char zeros[sizeof(struct event_slot)];
+    struct event_slot s;
 
     return history_file_get(&r->file, r->file.map.events.at + i * HISTORY_EVENT_SLOT, &s,
                             sizeof(s)) &&
@@ -53,7 +53,7 @@ static bool slot_used(struct history *r, uint64_t i)
 /* A slot that is not empty and no event was one. */
 void history_events_load(struct history *r)
 {
-    struct slot s;
+    struct event_slot s;
 
     r->event_seq = 0;
     for (uint64_t i = 0; i < slot_count(r); i++) {
@@ -66,13 +66,13 @@ void history_events_load(struct history *r)
 
 static enum rc put_event(struct history *r, const struct telemetry_event *e, struct err *err)
 {
-    struct slot s = { .magic = HISTORY_SLOT_MAGIC,
-                      .file_id = r->file.id,
-                      .seq = r->event_seq,
-                      .time_ns = e->time_ns,
-                      .kind = (int32_t)e->kind,
-                      .gpu = e->gpu,
-                      .code = e->code };
+    struct event_slot s = { .magic = HISTORY_SLOT_MAGIC,
+                            .file_id = r->file.id,
+                            .seq = r->event_seq,
+                            .time_ns = e->time_ns,
+                            .kind = (int32_t)e->kind,
+                            .gpu = e->gpu,
+                            .code = e->code };
     uint64_t at = r->file.map.events.at + s.seq % slot_count(r) * HISTORY_EVENT_SLOT;
     enum rc rc;
 
@@ -98,14 +98,14 @@ enum rc history_append_event(struct history *r, const struct telemetry_event *e,
     return rc;
 }
 
-struct kept {
+struct event_kept {
     uint64_t seq;
     struct telemetry_event event;
 };
 
 static int by_time(const void *a, const void *b)
 {
-    const struct kept *p = a, *q = b;
+    const struct event_kept *p = a, *q = b;
 
     if (p->event.time_ns != q->event.time_ns)
         return p->event.time_ns < q->event.time_ns ? -1 : 1;
@@ -113,11 +113,12 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Those of the time, in their order; owned by the caller. */
-static struct kept *collect(struct history *r, int64_t from_ns, int64_t to_ns, size_t *count)
+static struct event_kept *collect_events(struct history *r, int64_t from_ns, int64_t to_ns,
+                                         size_t *count)
 {
-    struct kept *all = NULL;
+    struct event_kept *all = NULL;
     size_t n = 0, cap = 0;
-    struct slot s;
+    struct event_slot s;
 
     for (uint64_t i = 0; i < slot_count(r); i++) {
         if (!slot_read(r, i, &s) || s.time_ns < from_ns || s.time_ns >= to_ns)
@@ -140,12 +141,12 @@ enum rc history_events(struct history *r, int64_t from_ns, int64_t to_ns,
                        bool (*take)(void *arg, const struct telemetry_event *e), void *arg,
                        struct err *err)
 {
-    struct kept *all;
+    struct event_kept *all;
     size_t count;
 
     if (from_ns > to_ns)
         return err_set(err, RC_USAGE, "a query's time runs backwards");
-    all = collect(r, from_ns, to_ns, &count);
+    all = collect_events(r, from_ns, to_ns, &count);
     for (size_t i = 0; i < count; i++)
         if (!take(arg, &all[i].event))
             break;
@@ -155,18 +156,18 @@ enum rc history_events(struct history *r, int64_t from_ns, int64_t to_ns,
 
 static int by_seq(const void *a, const void *b)
 {
-    const struct kept *p = a, *q = b;
+    const struct event_kept *p = a, *q = b;
 
     return p->seq < q->seq ? -1 : p->seq > q->seq;
 }
 
 enum rc history_events_copy(struct history *from, struct history *to, struct err *err)
 {
-    struct kept *all;
+    struct event_kept *all;
     enum rc rc = RC_OK;
     size_t count;
 
-    all = collect(from, INT64_MIN, INT64_MAX, &count);
+    all = collect_events(from, INT64_MIN, INT64_MAX, &count);
     if (count)
         qsort(all, count, sizeof(*all), by_seq);
     for (size_t i = 0; i < count && !rc; i++)

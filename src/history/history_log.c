@@ -280,7 +280,8 @@ static void count_missing(struct history *r, uint64_t missing, size_t torn)
 }
 
 /* Blocks of all but the rows that can go on in their half. */
-static enum rc replay(struct history *r, const struct founds *all, uint64_t folded, struct err *err)
+static enum rc replay_records(struct history *r, const struct founds *all, uint64_t folded,
+                              struct err *err)
 {
     struct rebuilt *b = xcalloc(1, sizeof(*b));
     enum rc rc = RC_OK;
@@ -333,7 +334,7 @@ enum rc history_log_recover(struct history *r, uint64_t folded, struct err *err)
     }
     if (all.count)
         qsort(all.items, all.count, sizeof(*all.items), by_seq);
-    rc = replay(r, &all, folded, err);
+    rc = replay_records(r, &all, folded, err);
     free(all.items);
     free(p[0]);
     free(p[1]);

@@ -140,7 +140,7 @@ static void fold_end(struct history *r)
 }
 
 /* ---- one block of minutes */
-struct batch {
+struct minute_batch {
     uint32_t *ids;
     size_t id_count, id_cap;
     int64_t *minutes; /* in the order of the rows */
@@ -148,7 +148,7 @@ struct batch {
     bool last;
 };
 
-static void add_minutes(struct batch *b, const int64_t *times, size_t rows)
+static void add_minutes(struct minute_batch *b, const int64_t *times, size_t rows)
 {
     for (size_t i = 0; i < rows; i++) {
         int64_t m = history_minute_of(times[i]);
@@ -160,7 +160,7 @@ static void add_minutes(struct batch *b, const int64_t *times, size_t rows)
     }
 }
 
-static void add_ids(struct batch *b, const struct history_opened *o, uint32_t from)
+static void add_ids(struct minute_batch *b, const struct history_opened *o, uint32_t from)
 {
     size_t taken = 0;
 
@@ -181,7 +181,7 @@ static int by_id(const void *a, const void *b)
 }
 
 /* The series of this block, and the minutes of all rows. */
-static void batch_plan(struct history *r, struct batch *b)
+static void batch_plan(struct history *r, struct minute_batch *b)
 {
     const struct history_index *x = &r->seconds;
     struct history_opened o = { .head = { .max = HISTORY_BLOCK_MAX + 1 } };
@@ -226,8 +226,8 @@ static void count_value(struct history_minutes *m, size_t i, double v)
 }
 
 /* All rows of one series of the reader; false: it has none. */
-static bool series_minutes(const struct batch *b, const struct history_reader *d, size_t series,
-                           struct history_minutes *m, double *values)
+static bool series_minutes(const struct minute_batch *b, const struct history_reader *d,
+                           size_t series, struct history_minutes *m, double *values)
 {
     bool any = false;
     size_t at = 0;
@@ -262,8 +262,8 @@ static bool is_counter(struct history *r, uint32_t id, struct history_def *def)
     return s && history_dict_def(r, s, def) && def->series.metric->kind == TELEMETRY_COUNTER;
 }
 
-static void add_group(struct history *r, const struct batch *b, const uint32_t *ids, size_t count,
-                      struct history_making *m)
+static void add_group(struct history *r, const struct minute_batch *b, const uint32_t *ids,
+                      size_t count, struct history_making *m)
 {
     const struct history_index *x = &r->seconds;
     double *values = xcalloc(HISTORY_BLOCK_ROWS_MAX, sizeof(*values));
@@ -289,7 +289,7 @@ static void add_group(struct history *r, const struct batch *b, const uint32_t *
     free(def);
 }
 
-static enum rc write_batch(struct history *r, const struct batch *b, struct err *err)
+static enum rc write_batch(struct history *r, const struct minute_batch *b, struct err *err)
 {
     struct history_making m;
     enum rc rc;
@@ -313,7 +313,7 @@ static enum rc write_batch(struct history *r, const struct batch *b, struct err 
 
 static enum rc fold_batch(struct history *r, struct err *err)
 {
-    struct batch b = { 0 };
+    struct minute_batch b = { 0 };
     enum rc rc = RC_OK;
 
     batch_plan(r, &b);

@@ -463,7 +463,8 @@ static bool has_labels(const struct telemetry_series *s, const struct history_qu
 }
 
 /* Series of the metric, or of all, that have the labels, ids rising; owned by the caller. */
-static struct history_series *match(struct history *r, const struct history_query *q, size_t *count)
+static struct history_series *match_series(struct history *r, const struct history_query *q,
+                                           size_t *count)
 {
     uint32_t hash = q->metric ? history_dict_metric_hash(q->metric) : 0;
     struct history_def *def = xmalloc(sizeof(*def));
@@ -493,7 +494,7 @@ bool history_has(struct history *r, const char *metric)
     struct history_query q = { .metric = metric };
     size_t count;
 
-    free(match(r, &q, &count));
+    free(match_series(r, &q, &count));
     return count > 0;
 }
 
@@ -510,7 +511,7 @@ enum rc history_read(struct history *r, const struct history_query *q, history_t
 
     if (q->step_ns < 0 || q->from_ns > q->to_ns)
         return err_set(err, RC_USAGE, "a query's time or step runs backwards");
-    series = match(r, q, &count);
+    series = match_series(r, q, &count);
     ids = xcalloc(count, sizeof(*ids));
     for (size_t i = 0; i < count; i++)
         ids[i] = series[i].id;

@@ -38,13 +38,13 @@ enum {
     CACHE_LINE = 64            /* bytes */
 };
 
-struct cell {
+struct access_cell {
     _Atomic size_t turn;
     struct access_record record;
 };
 
 struct access {
-    struct cell *cells;
+    struct access_cell *cells;
     size_t mask;
     char *path;
     struct metrics *own; /* NULL: the caller's are used */
@@ -149,7 +149,7 @@ void access_line(const struct access_record *r, struct buf *out)
 
 /* ---- the ring */
 
-static void wake(struct access *a)
+static void wake_thread(struct access *a)
 {
     uint64_t one = 1;
     ssize_t n = write(a->wake_fd, &one, sizeof(one)); /* full: it is awake anyhow */
@@ -159,7 +159,7 @@ static void wake(struct access *a)
 
 bool access_put(struct access *a, const struct access_record *r)
 {
-    struct cell *c;
+    struct access_cell *c;
     size_t place;
 
     if (!a)
@@ -183,19 +183,19 @@ bool access_put(struct access *a, const struct access_record *r)
     c->record = *r;
     atomic_store(&c->turn, place + 1);
     if (atomic_load(&a->asleep) && atomic_exchange(&a->asleep, false))
-        wake(a);
+        wake_thread(a);
     return true;
 }
 
 /* The record to be taken next, or NULL. */
-static struct cell *ring_next(struct access *a)
+static struct access_cell *ring_next(struct access *a)
 {
-    struct cell *c = &a->cells[a->taken & a->mask];
+    struct access_cell *c = &a->cells[a->taken & a->mask];
 
     return atomic_load(&c->turn) == a->taken + 1 ? c : NULL;
 }
 
-static void ring_taken(struct access *a, struct cell *c)
+static void ring_taken(struct access *a, struct access_cell *c)
 {
     atomic_store_explicit(&c->turn, a->taken + a->mask + 1, memory_order_release);
     a->taken++;
@@ -241,7 +241,7 @@ static bool write_all(struct access *a, const char *p, size_t len)
 }
 
 /* Says when it stops and begins to work; e: errno of a write that failed, 0: it did not. */
-static void tell(struct access *a, size_t records, int e)
+static void tell_trouble(struct access *a, size_t records, int e)
 {
     uint64_t away = a->away;
 
@@ -259,7 +259,7 @@ static void batch_write(struct access *a)
         return;
     errno = 0;
     whole = (!a->torn || write_all(a, "\n", 1)) && write_all(a, a->text.data, a->text.len);
-    tell(a, a->text_records, whole ? 0 : errno ? errno : EIO);
+    tell_trouble(a, a->text_records, whole ? 0 : errno ? errno : EIO);
     counter_add(whole ? a->written : a->lost, a->text_records);
     a->text_records = 0;
     buf_reset(&a->text);
@@ -267,7 +267,7 @@ static void batch_write(struct access *a)
 
 static void batch_fill(struct access *a)
 {
-    struct cell *c;
+    struct access_cell *c;
 
     while ((c = ring_next(a))) {
         access_line(&c->record, &a->text);
@@ -293,7 +293,7 @@ static void file_again(struct access *a)
     counter_add(a->reopened, 1);
 }
 
-static void rest(struct access *a, int timeout_ms)
+static void wait_for_records(struct access *a, int timeout_ms)
 {
     struct pollfd p = { .fd = a->wake_fd, .events = POLLIN };
     uint64_t n;
@@ -316,10 +316,10 @@ static void *access_thread(void *arg)
             return NULL;
         atomic_store(&a->asleep, true);
         if (!ring_next(a) && !atomic_load(&a->stop) && !atomic_load(&a->reopen))
-            rest(a, -1);
+            wait_for_records(a, -1);
         atomic_store(&a->asleep, false);
         if (!atomic_load(&a->stop) && !atomic_load(&a->reopen))
-            rest(a, GATHER_MS);
+            wait_for_records(a, GATHER_MS);
     }
 }
 
@@ -427,7 +427,7 @@ void access_reopen(struct access *a)
     if (!a)
         return;
     atomic_store(&a->reopen, true);
-    wake(a);
+    wake_thread(a);
 }
 
 void access_close(struct access *a)
@@ -435,7 +435,7 @@ void access_close(struct access *a)
     if (!a)
         return;
     atomic_store(&a->stop, true);
-    wake(a);
+    wake_thread(a);
     pthread_join(a->thread, NULL);
     access_free(a);
 }

@@ -135,7 +135,7 @@ static void add_family(struct buf *out, struct metrics_family *f)
     pthread_mutex_unlock(&f->lock);
 }
 
-static void collect(struct metrics *m)
+static void call_collectors(struct metrics *m)
 {
     size_t count;
 
@@ -153,7 +153,7 @@ void metrics_write(struct metrics *m, struct buf *out)
     struct metrics_family **families;
     size_t count;
 
-    collect(m);
+    call_collectors(m);
     pthread_mutex_lock(&m->lock);
     count = m->family_count;
     families = xcalloc(count + 1, sizeof(struct metrics_family *));

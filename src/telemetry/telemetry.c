@@ -94,7 +94,7 @@ static void strings_grow(struct telemetry *t)
     t->string_cap = cap;
 }
 
-static const char *intern(struct telemetry *t, const char *s)
+static const char *intern_string(struct telemetry *t, const char *s)
 {
     size_t i;
 
@@ -119,7 +119,7 @@ static size_t power_of_two(size_t n)
     return p;
 }
 
-static double *unknowns(size_t n)
+static double *unknown_values(size_t n)
 {
     double *v = xcalloc(n, sizeof(*v));
 
@@ -155,8 +155,8 @@ struct telemetry *telemetry_new(size_t series_max)
     t->passing = xcalloc(t->max, sizeof(struct telemetry_passing *));
     t->slots = xcalloc(slots, sizeof(*t->slots));
     t->slot_mask = slots - 1;
-    t->stage = unknowns(t->max);
-    t->values = unknowns(t->max);
+    t->stage = unknown_values(t->max);
+    t->values = unknown_values(t->max);
     return t;
 }
 
@@ -230,7 +230,7 @@ int64_t telemetry_age_ns(struct telemetry *t, unsigned source, int64_t now_ns)
 
 /* ---- series */
 
-struct wanted { /* a series that was asked for, made valid */
+struct wanted_series { /* a series that was asked for, made valid */
     const struct telemetry_metric *metric;
     struct telemetry_label labels[TELEMETRY_LABELS_MAX];
     size_t count;
@@ -239,7 +239,7 @@ struct wanted { /* a series that was asked for, made valid */
     uint64_t hash;
 };
 
-static bool has_label(const struct wanted *w, const char *name)
+static bool has_label(const struct wanted_series *w, const char *name)
 {
     for (size_t i = 0; i < w->count; i++)
         if (strcmp(w->labels[i].name, name) == 0)
@@ -247,8 +247,8 @@ static bool has_label(const struct wanted *w, const char *name)
     return false;
 }
 
-static void want(struct wanted *w, const struct telemetry_metric *m,
-                 const struct telemetry_label *labels, size_t count)
+static void want_series(struct wanted_series *w, const struct telemetry_metric *m,
+                        const struct telemetry_label *labels, size_t count)
 {
     w->metric = m;
     w->count = 0;
@@ -266,7 +266,7 @@ static void want(struct wanted *w, const struct telemetry_metric *m,
     w->hash = hash_mix(w->hash);
 }
 
-static bool same(const struct telemetry_series *s, const struct wanted *w)
+static bool same_series(const struct telemetry_series *s, const struct wanted_series *w)
 {
     if (s->metric != w->metric || s->label_count != w->count)
         return false;
@@ -278,7 +278,7 @@ static bool same(const struct telemetry_series *s, const struct wanted *w)
 }
 
 /* Counts a refused series once, however often it is asked for. */
-static void refuse(struct telemetry *t, uint64_t hash)
+static void refuse_series(struct telemetry *t, uint64_t hash)
 {
     enum { SLOTS = 2 * TELEMETRY_REFUSED_MAX };
     size_t i = hash & (SLOTS - 1);
@@ -320,7 +320,7 @@ static enum telemetry_class class_of(const struct telemetry_metric *m)
 }
 
 static struct telemetry_passing *passing_new(struct telemetry *t, unsigned source,
-                                             const struct wanted *w)
+                                             const struct wanted_series *w)
 {
     struct telemetry_passing *p;
     size_t bytes = 0, at = 0;
@@ -332,7 +332,8 @@ static struct telemetry_passing *passing_new(struct telemetry *t, unsigned sourc
         size_t len = strlen(w->labels[i].value) + 1;
 
         memcpy(p->text + at, w->labels[i].value, len);
-        p->labels[i] = (struct telemetry_label){ intern(t, w->labels[i].name), p->text + at };
+        p->labels[i] =
+            (struct telemetry_label){ intern_string(t, w->labels[i].name), p->text + at };
         at += len;
     }
     p->series = (struct telemetry_series){
@@ -390,7 +391,7 @@ static uint32_t rest_of(const struct telemetry *t, const struct telemetry_passin
 
 /* The id of the one that has been unknown longest; TELEMETRY_NONE: all are in use, which no further
  * look would change before the next batch. */
-static uint32_t resting(struct telemetry *t, enum telemetry_class class)
+static uint32_t resting_id(struct telemetry *t, enum telemetry_class class)
 {
     size_t count = atomic_load_explicit(&t->count, memory_order_relaxed);
     uint32_t best = TELEMETRY_NONE, rest = TELEMETRY_REST_BATCHES;
@@ -410,7 +411,8 @@ static uint32_t resting(struct telemetry *t, enum telemetry_class class)
     return best;
 }
 
-static void renew(struct telemetry *t, unsigned source, const struct wanted *w, uint32_t id)
+static void renew_id(struct telemetry *t, unsigned source, const struct wanted_series *w,
+                     uint32_t id)
 {
     struct telemetry_passing *old = t->passing[id], *p = passing_new(t, source, w);
 
@@ -429,7 +431,7 @@ static void renew(struct telemetry *t, unsigned source, const struct wanted *w, 
     free(old);
 }
 
-static uint32_t add_passing(struct telemetry *t, unsigned source, const struct wanted *w,
+static uint32_t add_passing(struct telemetry *t, unsigned source, const struct wanted_series *w,
                             size_t slot)
 {
     size_t id = atomic_load_explicit(&t->count, memory_order_relaxed);
@@ -445,17 +447,17 @@ static uint32_t add_passing(struct telemetry *t, unsigned source, const struct w
         atomic_store_explicit(&t->count, id + 1, memory_order_release);
         return (uint32_t)id;
     }
-    old = resting(t, class);
+    old = resting_id(t, class);
     if (old == TELEMETRY_NONE)
-        refuse(t, w->hash);
+        refuse_series(t, w->hash);
     else
-        renew(t, source, w, old);
+        renew_id(t, source, w, old);
     return old;
 }
 
 /* ---- series that stay */
 
-static uint32_t add_series(struct telemetry *t, unsigned source, const struct wanted *w,
+static uint32_t add_series(struct telemetry *t, unsigned source, const struct wanted_series *w,
                            size_t slot)
 {
     size_t id = atomic_load_explicit(&t->count, memory_order_relaxed);
@@ -463,8 +465,8 @@ static uint32_t add_series(struct telemetry *t, unsigned source, const struct wa
     struct telemetry_series *s = arena_new(&t->arena, struct telemetry_series);
 
     for (size_t i = 0; i < w->count; i++) {
-        labels[i].name = intern(t, w->labels[i].name);
-        labels[i].value = intern(t, w->labels[i].value);
+        labels[i].name = intern_string(t, w->labels[i].name);
+        labels[i].value = intern_string(t, w->labels[i].value);
     }
     *s = (struct telemetry_series){
         .metric = w->metric, .labels = labels, .label_count = w->count, .source = source
@@ -479,18 +481,18 @@ uint32_t telemetry_series(struct telemetry *t, unsigned source, const struct tel
                           const struct telemetry_label *labels, size_t count)
 {
     size_t have = atomic_load_explicit(&t->count, memory_order_relaxed), i;
-    struct wanted w;
+    struct wanted_series w;
 
     if (!m || source >= atomic_load_explicit(&t->source_count, memory_order_relaxed))
         return TELEMETRY_NONE;
-    want(&w, m, labels, count);
+    want_series(&w, m, labels, count);
     for (i = w.hash & t->slot_mask; t->slots[i]; i = (i + 1) & t->slot_mask)
-        if (same(t->series[t->slots[i] - 1], &w))
+        if (same_series(t->series[t->slots[i] - 1], &w))
             return t->slots[i] - 1;
     if (telemetry_passes(m))
         return add_passing(t, source, &w, i);
     if (!within_budget(t, m->priority, have)) {
-        refuse(t, w.hash);
+        refuse_series(t, w.hash);
         return TELEMETRY_NONE;
     }
     return add_series(t, source, &w, i);
@@ -510,11 +512,11 @@ const struct telemetry_metric *telemetry_foreign_like(struct telemetry *t,
     if (t->foreign_count == TELEMETRY_FOREIGN_MAX)
         return NULL;
     m = arena_new(&t->arena, struct telemetry_metric);
-    m->id = m->prom = intern(t, name);
+    m->id = m->prom = intern_string(t, name);
     m->entity = TELEMETRY_APP;
     m->kind = like->kind;
     if (like->family_type != TELEMETRY_PLAIN && metric_name_ok(like->family)) {
-        m->family = intern(t, like->family);
+        m->family = intern_string(t, like->family);
         m->family_type = like->family_type;
     }
     m->unit = "1";
@@ -522,7 +524,7 @@ const struct telemetry_metric *telemetry_foreign_like(struct telemetry *t,
         char text[TELEMETRY_VALUE_MAX];
 
         telemetry_text(text, sizeof(text), help);
-        m->help = intern(t, text);
+        m->help = intern_string(t, text);
     }
     m->scale = 1;
     m->priority = TELEMETRY_PRIORITY_LAST;

@@ -41,7 +41,7 @@ void telemetry_event(struct telemetry *t, const struct telemetry_event *e)
 }
 
 /* The i-th oldest. */
-static const struct telemetry_event *nth(const struct telemetry *t, size_t i)
+static const struct telemetry_event *event_nth(const struct telemetry *t, size_t i)
 {
     return &t->events[(t->event_next + i) % t->event_count];
 }
@@ -53,7 +53,7 @@ static size_t count_since(const struct telemetry *t, int64_t since_ns, size_t ca
     size_t n = 0, first = t->event_count;
 
     while (first > 0 && n < cap)
-        n += nth(t, --first)->time_ns >= since_ns;
+        n += event_nth(t, --first)->time_ns >= since_ns;
     *out_first = first;
     return n;
 }
@@ -62,8 +62,8 @@ static void copy_since(const struct telemetry *t, int64_t since_ns, size_t first
                        struct telemetry_event *out)
 {
     for (size_t i = first, k = 0; i < t->event_count && k < n; i++)
-        if (nth(t, i)->time_ns >= since_ns)
-            out[k++] = *nth(t, i);
+        if (event_nth(t, i)->time_ns >= since_ns)
+            out[k++] = *event_nth(t, i);
 }
 
 size_t telemetry_events(struct telemetry *t, int64_t since_ns, struct telemetry_event *out,
@@ -101,7 +101,7 @@ size_t telemetry_events_after(struct telemetry *t, uint64_t *io_seen, struct tel
     if (*io_seen + t->event_count < t->event_total)
         *io_seen = t->event_total - t->event_count;
     for (; *io_seen < t->event_total && n < cap; ++*io_seen)
-        out[n++] = *nth(t, t->event_count - (size_t)(t->event_total - *io_seen));
+        out[n++] = *event_nth(t, t->event_count - (size_t)(t->event_total - *io_seen));
     pthread_mutex_unlock(&t->lock);
     return n;
 }
@@ -109,7 +109,7 @@ size_t telemetry_events_after(struct telemetry *t, uint64_t *io_seen, struct tel
 /* ---- documents */
 
 /* One that was removed has no text: who asks for changes is told of that too. */
-static struct telemetry_document *find(struct telemetry *t, const char *name)
+static struct telemetry_document *find_document(struct telemetry *t, const char *name)
 {
     for (size_t i = 0; i < t->doc_count; i++)
         if (strcmp(t->docs[i].name, name) == 0)
@@ -117,7 +117,7 @@ static struct telemetry_document *find(struct telemetry *t, const char *name)
     return NULL;
 }
 
-static void replace(struct telemetry_document *d, const char *json, size_t len)
+static void replace_json(struct telemetry_document *d, const char *json, size_t len)
 {
     free(d->json);
     d->json = json ? xstrndup(json, len) : NULL;
@@ -125,7 +125,7 @@ static void replace(struct telemetry_document *d, const char *json, size_t len)
 }
 
 /* A place for one more, if need be that of one that was removed; NULL: there are too many. */
-static struct telemetry_document *room(struct telemetry *t)
+static struct telemetry_document *document_room(struct telemetry *t)
 {
     struct telemetry_document *d =
         t->doc_count < TELEMETRY_DOCS_MAX ? &t->docs[t->doc_count] : NULL;
@@ -150,11 +150,11 @@ void telemetry_doc(struct telemetry *t, const char *name, const char *json)
         return;
     telemetry_text(text, sizeof(text), name);
     pthread_mutex_lock(&t->lock);
-    d = find(t, text);
-    if (json && !d && (d = room(t)))
+    d = find_document(t, text);
+    if (json && !d && (d = document_room(t)))
         (void)str_copy(d->name, sizeof(d->name), text);
     if (d && (json || d->json)) {
-        replace(d, json, len);
+        replace_json(d, json, len);
         d->change = ++t->doc_change;
     }
     pthread_mutex_unlock(&t->lock);
@@ -165,7 +165,7 @@ bool telemetry_doc_copy(struct telemetry *t, const char *name, struct buf *out)
     const struct telemetry_document *d;
 
     pthread_mutex_lock(&t->lock);
-    d = find(t, name);
+    d = find_document(t, name);
     if (d && !d->json)
         d = NULL;
     if (d)

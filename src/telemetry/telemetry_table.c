@@ -120,7 +120,7 @@ static void load_names(size_t rows)
     qsort(table.by_name, table.name_count, sizeof(*table.by_name), by_name_cmp);
 }
 
-static bool columns(const struct csv *t, size_t *col)
+static bool find_columns(const struct csv *t, size_t *col)
 {
     static const char *const names[COLS] = {
         [COL_ID] = "id",         [COL_ENTITY] = "entity", [COL_KIND] = "kind",
@@ -140,14 +140,14 @@ static bool columns(const struct csv *t, size_t *col)
 }
 
 /* A bad table is a fault of the source, found by any test that runs; the program then has none. */
-static void load(void)
+static void load_table(void)
 {
     size_t col[COLS] = { 0 };
     bool ok = true;
     struct csv t;
 
     if (csv_parse(&table.arena, data_telemetry, data_telemetry_len, &t, NULL) ||
-        !columns(&t, col)) {
+        !find_columns(&t, col)) {
         assert(!"data/telemetry.csv");
         return;
     }
@@ -167,7 +167,7 @@ static void load(void)
 
 const struct telemetry_metric *telemetry_metrics(size_t *count)
 {
-    pthread_once(&table.once, load);
+    pthread_once(&table.once, load_table);
     *count = table.count;
     return table.rows;
 }
@@ -177,7 +177,7 @@ const struct telemetry_metric *telemetry_metric(const char *id)
     struct telemetry_metric key = { .id = id };
     const struct telemetry_metric *k = &key, *const * found;
 
-    pthread_once(&table.once, load);
+    pthread_once(&table.once, load_table);
     if (!id || !table.count)
         return NULL;
     found =
@@ -189,7 +189,7 @@ const struct telemetry_metric *telemetry_metric_named(const char *name)
 {
     const struct named key = { .name = name }, *found;
 
-    pthread_once(&table.once, load);
+    pthread_once(&table.once, load_table);
     if (!name || !table.count)
         return NULL;
     found = bsearch(&key, table.by_name, table.name_count, sizeof(key), by_name_cmp);

@@ -112,7 +112,7 @@ static bool row_fits(const char *row, const struct telemetry_series *s)
     return row[name] && str_eq(series_label(s, row, name), row + name + 1);
 }
 
-static bool watched(const struct window *w, const struct telemetry_series *s)
+static bool is_watched(const struct window *w, const struct telemetry_series *s)
 {
     for (size_t i = 0; i < w->metric_count; i++)
         if (row_fits(w->metrics[i], s))
@@ -131,7 +131,7 @@ static bool same_series(const struct window_slot *a, const struct telemetry_seri
     return true;
 }
 
-static bool keeps(const struct window *w, enum telemetry_entity e)
+static bool keeps_samples(const struct window *w, enum telemetry_entity e)
 {
     return w->keep && (e == TELEMETRY_GPU || e == TELEMETRY_PROCESS || e == TELEMETRY_JOB ||
                        e == TELEMETRY_APP);
@@ -157,14 +157,14 @@ static struct window_slot *slot_new(const struct window *w, const struct telemet
     n->gpu = gpu && str_to_u64(gpu, 10, &number) && number < INT32_MAX ? (int)number : -1;
     n->before = NAN;
     n->stride = 1;
-    n->keeps = keeps(w, n->entity);
+    n->keeps = keeps_samples(w, n->entity);
     slot_clear(n);
     return n;
 }
 
 struct window_slot *window_slot(struct window *w, const struct telemetry_series *s)
 {
-    if (!watched(w, s))
+    if (!is_watched(w, s))
         return NULL;
     for (size_t i = 0; i < w->count; i++)
         if (same_series(w->slots[i], s))
@@ -181,7 +181,7 @@ struct window_slot *window_slot(struct window *w, const struct telemetry_series 
 /* ---- samples */
 
 /* Every second one goes, so that those left stand evenly. */
-static void thin(struct window_slot *s)
+static void thin_samples(struct window_slot *s)
 {
     for (size_t i = 0; i < WINDOW_KEPT_MAX / 2; i++) {
         s->kept[i] = s->kept[2 * i];
@@ -191,12 +191,12 @@ static void thin(struct window_slot *s)
     s->stride *= 2;
 }
 
-static void keep(struct window_slot *s, int64_t time_ns, double v)
+static void keep_sample(struct window_slot *s, int64_t time_ns, double v)
 {
     if (!s->keeps || s->skip++ % s->stride)
         return;
     if (s->kept_count == WINDOW_KEPT_MAX)
-        thin(s);
+        thin_samples(s);
     if (s->kept_count == s->kept_cap) {
         s->kept_cap = s->kept_cap ? s->kept_cap * 2 : WINDOW_KEPT_MIN;
         s->kept = xreallocarray(s->kept, s->kept_cap, sizeof(*s->kept));
@@ -214,7 +214,7 @@ static void add_rise(struct window_slot *s, int64_t time_ns, double v)
         return; /* the first, a clock that was set, a counter that began anew */
     s->rise += v - s->before;
     s->rise_ns += span;
-    keep(s, time_ns, (v - s->before) / ((double)span / 1e9));
+    keep_sample(s, time_ns, (v - s->before) / ((double)span / 1e9));
 }
 
 static void count_bits(struct window_slot *s, double v)
@@ -232,7 +232,7 @@ void window_add(struct window_slot *s, int64_t time_ns, double v)
     if (s->kind == TELEMETRY_COUNTER)
         add_rise(s, time_ns, v);
     else
-        keep(s, time_ns, v);
+        keep_sample(s, time_ns, v);
     if (!s->count) {
         s->first = v;
         s->first_ns = time_ns;

@@ -17,7 +17,7 @@ static void check(const char *s, size_t cap)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct job j;
+    struct job_file j;
 
     if (job_parse((const char *)data, size, &j, NULL) != RC_OK)
         return 0;

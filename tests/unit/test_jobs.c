@@ -34,7 +34,7 @@ TEST(files)
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct err err = { 0 };
-        struct job j = { .name = "untouched" };
+        struct job_file j = { .name = "untouched" };
         enum rc rc = job_parse(rows[i].text, strlen(rows[i].text), &j, &err);
 
         CHECK((rc == RC_OK) == !rows[i].why);
@@ -49,7 +49,7 @@ TEST(odd_numbers_are_unknown)
     static const char odd[] = "{\"schema\":\"stoker.job/1\",\"job\":\"a\\nb\",\"updated\":1,"
                               "\"step\":-1,\"mfu\":7,\"loss\":null,\"gpus\":1e9,\"pid\":0,"
                               "\"restarts\":\"3\"}";
-    struct job j;
+    struct job_file j;
 
     assert_int_equal(job_parse(odd, strlen(odd), &j, NULL), RC_OK);
     CHECK(isnan(j.step) && isnan(j.mfu) && isnan(j.loss) && isnan(j.gpus) && isnan(j.pid) &&

@@ -72,7 +72,7 @@ static void disk_close(void *state)
     free(d);
 }
 
-static bool starts(const char *s, size_t len, const char *prefix)
+static bool has_prefix(const char *s, size_t len, const char *prefix)
 {
     size_t n = strlen(prefix);
 
@@ -98,12 +98,12 @@ static bool is_left_out(const char *s, size_t len)
     if (!tail)
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
-        if (starts(s, len, gone[i]) && tail == len - strlen(gone[i]))
+        if (has_prefix(s, len, gone[i]) && tail == len - strlen(gone[i]))
             return true;
     for (size_t i = 0; i < ARRAY_SIZE(lettered); i++)
-        if (starts(s, len, lettered[i]) && isalpha((unsigned char)s[strlen(lettered[i])]))
+        if (has_prefix(s, len, lettered[i]) && isalpha((unsigned char)s[strlen(lettered[i])]))
             return true;
-    return (starts(s, len, "nvme") || starts(s, len, "mmcblk")) && len > tail &&
+    return (has_prefix(s, len, "nvme") || has_prefix(s, len, "mmcblk")) && len > tail &&
            s[len - tail - 1] == 'p';
 }
 

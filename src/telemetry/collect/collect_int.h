@@ -85,14 +85,14 @@ void mounts_ask_free(struct mounts_ask *a); /* never waits for a stuck one */
 
 /* ---- what a training job says of itself (collect_jobs.c, docs/jobs.md) */
 enum { JOB_STATES = 8 };
-struct job { /* numbers NaN, texts "": not told */
+struct job_file { /* numbers NaN, texts "": not told */
     char name[128], kind[32], user[64], message[TELEMETRY_VALUE_MAX];
     unsigned state;
     double pid, gpus, started_s, updated_s, step, steps, step_seconds, tokens_per_second,
         samples_per_second, loss, mfu, restarts, checkpoint_step, checkpoint_s;
     double rank, world_size, gpu, busy_seconds; /* of the rank that writes */
 };
-enum rc job_parse(const char *bytes, size_t len, struct job *out, struct err *err) MUST_USE;
+enum rc job_parse(const char *bytes, size_t len, struct job_file *out, struct err *err) MUST_USE;
 const char *job_state_word(unsigned state); /* "running"; "": there is no such */
 
 /* ---- a process' cgroup file (owner.c); for tests and fuzzing */

@@ -41,14 +41,14 @@ static_assert(ARRAY_SIZE(states) == JOB_STATES, "one word a state");
 
 /* ---- a file */
 
-static double number(const struct json *j, const char *key, double least, double most)
+static double read_number(const struct json *j, const char *key, double least, double most)
 {
     double v = json_num(json_get(j, key), NAN);
 
     return v >= least && v <= most ? v : (double)NAN; /* not for NaN either */
 }
 
-static void text(const struct json *j, const char *key, char *out, size_t cap)
+static void read_text(const struct json *j, const char *key, char *out, size_t cap)
 {
     const char *s = json_str(json_get(j, key));
 
@@ -56,7 +56,7 @@ static void text(const struct json *j, const char *key, char *out, size_t cap)
     str_make_text(out);
 }
 
-static enum rc read_state(const struct json *j, struct job *out, struct err *err)
+static enum rc read_state(const struct json *j, struct job_file *out, struct err *err)
 {
     const char *word = json_str(json_get(j, "state"));
 
@@ -72,53 +72,53 @@ static enum rc read_state(const struct json *j, struct job *out, struct err *err
 }
 
 /* A list of the node's GPUs, or how many. */
-static void read_gpus(const struct json *j, struct job *out)
+static void read_gpus(const struct json *j, struct job_file *out)
 {
     const struct json *g = json_get(j, "gpus");
 
-    out->gpus = g && g->type == JSON_ARR ? (double)g->count : number(j, "gpus", 0, 4096);
+    out->gpus = g && g->type == JSON_ARR ? (double)g->count : read_number(j, "gpus", 0, 4096);
     if (out->gpus > 4096)
         out->gpus = NAN;
 }
 
-static enum rc read_job(const struct json *j, struct job *out, struct err *err)
+static enum rc read_job(const struct json *j, struct job_file *out, struct err *err)
 {
     static const double most = 9007199254740992.0; /* the last whole number of a double */
 
     if (!str_eq(json_str(json_get(j, "schema")), "stoker.job/1"))
         return err_set(err, RC_PARSE, "no schema 'stoker.job/1'");
-    text(j, "job", out->name, sizeof(out->name));
-    text(j, "kind", out->kind, sizeof(out->kind));
-    text(j, "user", out->user, sizeof(out->user));
-    text(j, "message", out->message, sizeof(out->message));
-    out->updated_s = number(j, "updated", 1, 1e11);
+    read_text(j, "job", out->name, sizeof(out->name));
+    read_text(j, "kind", out->kind, sizeof(out->kind));
+    read_text(j, "user", out->user, sizeof(out->user));
+    read_text(j, "message", out->message, sizeof(out->message));
+    out->updated_s = read_number(j, "updated", 1, 1e11);
     if (!out->name[0] || isnan(out->updated_s))
         return err_set(err, RC_PARSE, "no '%s'", out->name[0] ? "updated" : "job");
     if (!out->kind[0])
         (void)str_copy(out->kind, sizeof(out->kind), "training");
     read_gpus(j, out);
-    out->pid = number(j, "pid", 1, INT32_MAX);
-    out->started_s = number(j, "started", 1, 1e11);
-    out->step = number(j, "step", 0, most);
-    out->steps = number(j, "steps", 0, most);
-    out->step_seconds = number(j, "step_seconds", 0, 1e9);
-    out->tokens_per_second = number(j, "tokens_per_second", 0, 1e15);
-    out->samples_per_second = number(j, "samples_per_second", 0, 1e15);
-    out->loss = number(j, "loss", -1e300, 1e300);
-    out->mfu = number(j, "mfu", 0, 1);
-    out->restarts = number(j, "restarts", 0, most);
-    out->checkpoint_step = number(j, "checkpoint_step", 0, most);
-    out->checkpoint_s = number(j, "checkpoint_time", 1, 1e11);
-    out->rank = number(j, "rank", 0, 1e6);
-    out->world_size = number(j, "world_size", 1, 1e6);
-    out->gpu = number(j, "gpu", 0, 4095);
-    out->busy_seconds = number(j, "busy_seconds", 0, 1e9);
+    out->pid = read_number(j, "pid", 1, INT32_MAX);
+    out->started_s = read_number(j, "started", 1, 1e11);
+    out->step = read_number(j, "step", 0, most);
+    out->steps = read_number(j, "steps", 0, most);
+    out->step_seconds = read_number(j, "step_seconds", 0, 1e9);
+    out->tokens_per_second = read_number(j, "tokens_per_second", 0, 1e15);
+    out->samples_per_second = read_number(j, "samples_per_second", 0, 1e15);
+    out->loss = read_number(j, "loss", -1e300, 1e300);
+    out->mfu = read_number(j, "mfu", 0, 1);
+    out->restarts = read_number(j, "restarts", 0, most);
+    out->checkpoint_step = read_number(j, "checkpoint_step", 0, most);
+    out->checkpoint_s = read_number(j, "checkpoint_time", 1, 1e11);
+    out->rank = read_number(j, "rank", 0, 1e6);
+    out->world_size = read_number(j, "world_size", 1, 1e6);
+    out->gpu = read_number(j, "gpu", 0, 4095);
+    out->busy_seconds = read_number(j, "busy_seconds", 0, 1e9);
     return read_state(j, out, err);
 }
 
-enum rc job_parse(const char *bytes, size_t len, struct job *out, struct err *err)
+enum rc job_parse(const char *bytes, size_t len, struct job_file *out, struct err *err)
 {
-    struct job job = { 0 };
+    struct job_file job = { 0 };
     struct arena a = { 0 };
     struct json *tree = NULL;
     enum rc rc = len > JOB_FILE_MAX ? err_set(err, RC_LIMIT, "longer than %d bytes", JOB_FILE_MAX)
@@ -144,9 +144,9 @@ struct jobs {
     unsigned source;
     char folders[JOBS_FOLDERS_MAX][JOB_PATH_MAX];
     size_t folder_count;
-    bool had;         /* there was a document */
-    char *bytes;      /* owned, JOB_FILE_MAX + 2: one more than a file may have */
-    struct job *seen; /* owned, JOBS_MAX a folder: those of this sample */
+    bool had;              /* there was a document */
+    char *bytes;           /* owned, JOB_FILE_MAX + 2: one more than a file may have */
+    struct job_file *seen; /* owned, JOBS_MAX a folder: those of this sample */
     size_t seen_count;
     struct buf doc; /* scratch */
     struct json_out w;
@@ -181,7 +181,7 @@ static void jobs_close(void *state)
 }
 
 /* A launcher that is no more cannot write that its job has ended. */
-static void look_at_pid(const struct jobs *s, struct job *j)
+static void look_at_pid(const struct jobs *s, struct job_file *j)
 {
     char path[64], bytes[64];
 
@@ -192,29 +192,30 @@ static void look_at_pid(const struct jobs *s, struct job *j)
         j->state = STATE_GONE;
 }
 
-static double age(double now_s, double then_s)
+static double age_s(double now_s, double then_s)
 {
     return isnan(then_s) ? (double)NAN : now_s > then_s ? now_s - then_s : 0;
 }
 
-static bool at_work(const struct job *j)
+static bool at_work(const struct job_file *j)
 {
     return j->state < STATE_DONE;
 }
 
-static bool is_quick(const struct job *j, double now_s)
+static bool is_quick(const struct job_file *j, double now_s)
 {
-    return at_work(j) && age(now_s, j->updated_s) < JOB_QUIET_S;
+    return at_work(j) && age_s(now_s, j->updated_s) < JOB_QUIET_S;
 }
 
-static void set(struct telemetry *t, unsigned source, const char *metric,
-                const struct telemetry_label *l, size_t count, double v)
+static void set_value(struct telemetry *t, unsigned source, const char *metric,
+                      const struct telemetry_label *l, size_t count, double v)
 {
     if (!isnan(v))
         telemetry_set(t, telemetry_series(t, source, telemetry_metric(metric), l, count), v);
 }
 
-static void put_values(const struct jobs *s, struct telemetry *t, const struct job *j, double now_s)
+static void put_values(const struct jobs *s, struct telemetry *t, const struct job_file *j,
+                       double now_s)
 {
     struct telemetry_label l[] = {
         { "job", j->name }, { "kind", j->kind }, { "user", j->user }, { "state", NULL }
@@ -222,36 +223,36 @@ static void put_values(const struct jobs *s, struct telemetry *t, const struct j
     for (unsigned i = 0; i < JOB_STATES; i++) {
         l[3].value = states[i];
         if (i == j->state) /* the others are left out: a series a state would be mostly zeros */
-            set(t, s->source, "job.state", l, 4, 1);
+            set_value(t, s->source, "job.state", l, 4, 1);
     }
-    set(t, s->source, "job.gpus", l, 3, at_work(j) ? j->gpus : (double)NAN);
+    set_value(t, s->source, "job.gpus", l, 3, at_work(j) ? j->gpus : (double)NAN);
     /* of a job that is over it would stand still, as that of one that hangs */
-    set(t, s->source, "job.step", l, 3, at_work(j) ? j->step : (double)NAN);
-    set(t, s->source, "job.steps", l, 3, j->steps);
-    set(t, s->source, "job.restarts", l, 3, j->restarts);
-    set(t, s->source, "job.report_age", l, 3, age(now_s, j->updated_s));
-    set(t, s->source, "job.checkpoint_age", l, 3,
-        at_work(j) ? age(now_s, j->checkpoint_s) : (double)NAN);
-    set(t, s->source, "job.checkpoint_step", l, 3, j->checkpoint_step);
+    set_value(t, s->source, "job.step", l, 3, at_work(j) ? j->step : (double)NAN);
+    set_value(t, s->source, "job.steps", l, 3, j->steps);
+    set_value(t, s->source, "job.restarts", l, 3, j->restarts);
+    set_value(t, s->source, "job.report_age", l, 3, age_s(now_s, j->updated_s));
+    set_value(t, s->source, "job.checkpoint_age", l, 3,
+              at_work(j) ? age_s(now_s, j->checkpoint_s) : (double)NAN);
+    set_value(t, s->source, "job.checkpoint_step", l, 3, j->checkpoint_step);
     if (!is_quick(j, now_s))
         return;
-    set(t, s->source, "job.step_seconds", l, 3, j->step_seconds);
-    set(t, s->source, "job.tokens_per_second", l, 3, j->tokens_per_second);
-    set(t, s->source, "job.samples_per_second", l, 3, j->samples_per_second);
-    set(t, s->source, "job.loss", l, 3, j->loss);
-    set(t, s->source, "job.mfu", l, 3, j->mfu);
+    set_value(t, s->source, "job.step_seconds", l, 3, j->step_seconds);
+    set_value(t, s->source, "job.tokens_per_second", l, 3, j->tokens_per_second);
+    set_value(t, s->source, "job.samples_per_second", l, 3, j->samples_per_second);
+    set_value(t, s->source, "job.loss", l, 3, j->loss);
+    set_value(t, s->source, "job.mfu", l, 3, j->mfu);
 }
 
 /* ---- ranks */
 
 /* Its own work in a step; a rank that does not tell it apart may still have timed itself. */
-static double busy_of(const struct job *j)
+static double busy_of(const struct job_file *j)
 {
     return isnan(j->busy_seconds) ? j->step_seconds : j->busy_seconds;
 }
 
 /* Of several files of one job the lowest rank's is the job's. */
-static bool leads_job(const struct jobs *s, const struct job *j)
+static bool leads_job(const struct jobs *s, const struct job_file *j)
 {
     for (size_t i = 0; i < s->seen_count; i++)
         if (str_eq(s->seen[i].name, j->name) && s->seen[i].rank < j->rank)
@@ -273,7 +274,7 @@ static double middle_busy(const struct jobs *s, const char *name, double now_s)
     size_t n = 0;
 
     for (size_t i = 0; i < s->seen_count; i++) {
-        const struct job *j = &s->seen[i];
+        const struct job_file *j = &s->seen[i];
 
         if (str_eq(j->name, name) && !isnan(j->rank) && is_quick(j, now_s) && !isnan(busy_of(j)))
             busy[n++] = busy_of(j);
@@ -284,7 +285,8 @@ static double middle_busy(const struct jobs *s, const char *name, double now_s)
     return n % 2 ? busy[n / 2] : (busy[n / 2 - 1] + busy[n / 2]) / 2;
 }
 
-static void put_rank(const struct jobs *s, struct telemetry *t, const struct job *j, double now_s)
+static void put_rank(const struct jobs *s, struct telemetry *t, const struct job_file *j,
+                     double now_s)
 {
     char rank[16], gpu[16] = "";
     struct telemetry_label l[] = { { "job", j->name },
@@ -299,9 +301,9 @@ static void put_rank(const struct jobs *s, struct telemetry *t, const struct job
     snprintf(rank, sizeof(rank), "%.0f", j->rank);
     if (!isnan(j->gpu))
         snprintf(gpu, sizeof(gpu), "%.0f", j->gpu);
-    set(t, s->source, "job.rank.busy_seconds", l, ARRAY_SIZE(l), busy_of(j));
+    set_value(t, s->source, "job.rank.busy_seconds", l, ARRAY_SIZE(l), busy_of(j));
     if (middle > 0)
-        set(t, s->source, "job.rank.lag", l, ARRAY_SIZE(l), busy_of(j) / middle - 1);
+        set_value(t, s->source, "job.rank.lag", l, ARRAY_SIZE(l), busy_of(j) / middle - 1);
 }
 
 static void put_seen(const struct jobs *s, struct telemetry *t, double now_s)
@@ -319,7 +321,7 @@ static void write_num(struct json_out *w, const char *key, double v)
     json_add_num(w, v);
 }
 
-static void write_job(struct json_out *w, const struct job *j)
+static void write_job(struct json_out *w, const struct job_file *j)
 {
     json_kv_str(w, "job", j->name);
     json_kv_str(w, "kind", j->kind);
@@ -350,7 +352,7 @@ static void take_file(struct jobs *s, const char *folder, const char *name, doub
 {
     char path[ROOT_PATH_MAX];
     struct err err = { 0 };
-    struct job job = { 0 };
+    struct job_file job = { 0 };
     ssize_t n;
 
     if (!str_ends(name, ".json") || name[0] == '.' ||
@@ -362,7 +364,7 @@ static void take_file(struct jobs *s, const char *folder, const char *name, doub
     else if (n < 0)
         return; /* it went, or is not ours to see */
     else if (job_parse(s->bytes, (size_t)n, &job, &err) == RC_OK) {
-        if (age(now_s, job.updated_s) > JOB_FORGET_S)
+        if (age_s(now_s, job.updated_s) > JOB_FORGET_S)
             return;
         look_at_pid(s, &job);
         s->seen[s->seen_count++] = job;

@@ -182,7 +182,7 @@ static void place_add(struct lustre *l, struct telemetry *t, const char *folder,
 
 /* The same entry may stand in two folders, with other files in each: the first that has any is
  * taken for the counters. */
-static void scan(struct lustre *l, struct telemetry *t)
+static void scan_mounts(struct lustre *l, struct telemetry *t)
 {
     static const char *const kinds[] = { "llite", "osc" };
     struct arena a = { 0 };
@@ -266,7 +266,7 @@ static void lustre_sample(void *state, struct telemetry *t, int64_t now_ns)
 
     if (l->scan_ns == INT64_MIN || now_ns < l->scan_ns ||
         now_ns - l->scan_ns >= COLLECT_RESCAN_MS * INT64_C(1000000)) {
-        scan(l, t);
+        scan_mounts(l, t);
         l->scan_ns = now_ns;
     }
     for (size_t i = 0; i < l->group_count; i++)

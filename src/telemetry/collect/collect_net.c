@@ -61,7 +61,7 @@ struct one_net {
     unsigned seen;    /* the turn it was last in the file */
 };
 
-struct net {
+struct net_source {
     const struct root *root; /* borrowed */
     unsigned source, turn;
     struct cfile dev, snmp, netstat, sockstat;
@@ -74,7 +74,7 @@ struct net {
 
 static void *net_open(const struct root *root, struct telemetry *t)
 {
-    struct net *n = xcalloc(1, sizeof(*n));
+    struct net_source *n = xcalloc(1, sizeof(*n));
 
     n->root = root;
     n->source = telemetry_source(t, collect_net.name);
@@ -97,7 +97,7 @@ static void one_close(struct one_net *one)
 
 static void net_close(void *state)
 {
-    struct net *n = state;
+    struct net_source *n = state;
 
     if (!n)
         return;
@@ -122,7 +122,7 @@ static bool is_left_out(const char *s, size_t len)
     return false;
 }
 
-static void one_files_open(const struct net *n, struct one_net *one)
+static void one_files_open(const struct net_source *n, struct one_net *one)
 {
     char path[ROOT_PATH_MAX];
 
@@ -135,7 +135,8 @@ static void one_files_open(const struct net *n, struct one_net *one)
     one->speed_ns = INT64_MIN;
 }
 
-static struct one_net *net_add(struct net *n, struct telemetry *t, const char *name, size_t len)
+static struct one_net *net_add(struct net_source *n, struct telemetry *t, const char *name,
+                               size_t len)
 {
     struct one_net *one = NULL, fresh = { .seen = n->turn };
     struct telemetry_label l = { .name = "device" };
@@ -170,8 +171,8 @@ static struct one_net *net_add(struct net *n, struct telemetry *t, const char *n
 }
 
 /* One that was away for a turn may be another device under the old name. */
-static struct one_net *net_find(struct net *n, struct telemetry *t, const char *name, size_t len,
-                                size_t hint)
+static struct one_net *net_find(struct net_source *n, struct telemetry *t, const char *name,
+                                size_t len, size_t hint)
 {
     struct one_net *one = hint < n->count ? &n->nets[hint] : NULL;
 
@@ -192,7 +193,7 @@ static struct one_net *net_find(struct net *n, struct telemetry *t, const char *
 }
 
 /* Speed and MTU, which seldom change. */
-static void speed_read(const struct net *n, struct one_net *one, int64_t now_ns)
+static void speed_read(const struct net_source *n, struct one_net *one, int64_t now_ns)
 {
     char path[ROOT_PATH_MAX], text[NET_SMALL_MAX];
     const char *p = text;
@@ -213,7 +214,8 @@ static void speed_read(const struct net *n, struct one_net *one, int64_t now_ns)
         one->speed = (double)mbps * NET_MBPS_BYTES;
 }
 
-static void one_set(const struct net *n, struct telemetry *t, struct one_net *one, int64_t now_ns)
+static void one_set(const struct net_source *n, struct telemetry *t, struct one_net *one,
+                    int64_t now_ns)
 {
     char text[NET_SMALL_MAX];
     const char *p = text;
@@ -233,7 +235,7 @@ static void one_set(const struct net *n, struct telemetry *t, struct one_net *on
         telemetry_set(t, one->speed_id, one->speed);
 }
 
-static void dev_set(struct net *n, struct telemetry *t, int64_t now_ns)
+static void dev_set(struct net_source *n, struct telemetry *t, int64_t now_ns)
 {
     size_t at = 0;
 
@@ -258,7 +260,7 @@ static void dev_set(struct net *n, struct telemetry *t, int64_t now_ns)
 }
 
 /* Names and numbers of one protocol, side by side. */
-static void protocol_set(const struct net *n, struct telemetry *t, const char *names,
+static void protocol_set(const struct net_source *n, struct telemetry *t, const char *names,
                          const char *values)
 {
     const char *head, *word;
@@ -274,7 +276,7 @@ static void protocol_set(const struct net *n, struct telemetry *t, const char *n
                 telemetry_set(t, n->protocol_ids[i], (double)v);
 }
 
-static void protocols_set(const struct net *n, struct telemetry *t)
+static void protocols_set(const struct net_source *n, struct telemetry *t)
 {
     for (const char *line = n->text; *line;) {
         const char *next = scan_line(line);
@@ -285,7 +287,7 @@ static void protocols_set(const struct net *n, struct telemetry *t)
     }
 }
 
-static void sockets_set(const struct net *n, struct telemetry *t)
+static void sockets_set(const struct net_source *n, struct telemetry *t)
 {
     static const char head[] = "TCP: inuse ";
     const char *p = strstr(n->text, head);
@@ -300,7 +302,7 @@ static void sockets_set(const struct net *n, struct telemetry *t)
 
 static void net_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
-    struct net *n = state;
+    struct net_source *n = state;
 
     n->turn++;
     telemetry_begin(t, n->source, now_ns);

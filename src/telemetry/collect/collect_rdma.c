@@ -208,7 +208,7 @@ static void port_add(struct rdma *r, struct telemetry *t, const char *device, co
     r->count++;
 }
 
-static void scan(struct rdma *r, struct telemetry *t)
+static void scan_ports(struct rdma *r, struct telemetry *t)
 {
     struct root_names devices, ports;
     char path[ROOT_PATH_MAX];
@@ -335,7 +335,7 @@ static void rdma_sample(void *state, struct telemetry *t, int64_t now_ns)
 
     if (r->scan_ns == INT64_MIN || now_ns < r->scan_ns ||
         now_ns - r->scan_ns >= COLLECT_RESCAN_MS * INT64_C(1000000)) {
-        scan(r, t);
+        scan_ports(r, t);
         r->scan_ns = now_ns;
     }
     telemetry_begin(t, r->source, now_ns);

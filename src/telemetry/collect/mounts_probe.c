@@ -22,7 +22,7 @@
 
 enum { MOUNTS_STACK = 128 << 10 }; /* bytes of a thread's stack */
 
-struct worker {
+struct mounts_worker {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     int (*ask)(const char *path, struct statvfs *out);
@@ -36,12 +36,12 @@ struct worker {
 struct mounts_ask {
     int (*ask)(const char *path, struct statvfs *out);
     int64_t deadline_ns;
-    struct worker *now; /* NULL: none */
-    struct worker *stuck[MOUNTS_STUCK_MAX];
+    struct mounts_worker *now; /* NULL: none */
+    struct mounts_worker *stuck[MOUNTS_STUCK_MAX];
     size_t stuck_count;
 };
 
-static void worker_drop(struct worker *w)
+static void worker_drop(struct mounts_worker *w)
 {
     bool last;
 
@@ -58,7 +58,7 @@ static void worker_drop(struct worker *w)
 /* The job's path is read without the lock: the caller changes jobs only when at == count. */
 static void *worker_main(void *arg)
 {
-    struct worker *w = arg;
+    struct mounts_worker *w = arg;
 
     pthread_mutex_lock(&w->lock);
     while (!w->quit) {
@@ -83,9 +83,9 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static struct worker *worker_new(int (*ask)(const char *path, struct statvfs *out))
+static struct mounts_worker *worker_new(int (*ask)(const char *path, struct statvfs *out))
 {
-    struct worker *w = xcalloc(1, sizeof(*w));
+    struct mounts_worker *w = xcalloc(1, sizeof(*w));
     pthread_attr_t attr;
     pthread_t thread;
     int rc;
@@ -116,7 +116,7 @@ struct mounts_ask *mounts_ask_new(int (*ask)(const char *path, struct statvfs *o
     return a;
 }
 
-static void worker_quit(struct worker *w)
+static void worker_quit(struct mounts_worker *w)
 {
     pthread_mutex_lock(&w->lock);
     w->quit = true;
@@ -145,7 +145,7 @@ size_t mounts_ask_stuck(const struct mounts_ask *a)
 static void stuck_reap(struct mounts_ask *a)
 {
     for (size_t i = 0; i < a->stuck_count;) {
-        struct worker *w = a->stuck[i];
+        struct mounts_worker *w = a->stuck[i];
         bool back;
 
         pthread_mutex_lock(&w->lock);
@@ -163,7 +163,7 @@ static void stuck_reap(struct mounts_ask *a)
 static bool is_stuck(const struct mounts_ask *a, const char *path)
 {
     for (size_t i = 0; i < a->stuck_count; i++) {
-        struct worker *w = a->stuck[i];
+        struct mounts_worker *w = a->stuck[i];
         bool same;
 
         pthread_mutex_lock(&w->lock);
@@ -176,7 +176,7 @@ static bool is_stuck(const struct mounts_ask *a, const char *path)
 }
 
 /* Answers of the last round into the list; the lock is held. */
-static void take(const struct worker *w, struct mounts_answer *list, size_t count)
+static void take_answers(const struct mounts_worker *w, struct mounts_answer *list, size_t count)
 {
     for (size_t i = 0; i < w->at; i++)
         for (size_t k = 0; k < count; k++)
@@ -187,8 +187,8 @@ static void take(const struct worker *w, struct mounts_answer *list, size_t coun
 }
 
 /* A new round; the lock is held and the worker is idle. */
-static void post(const struct mounts_ask *a, struct worker *w, const struct mounts_answer *list,
-                 size_t count)
+static void post_paths(const struct mounts_ask *a, struct mounts_worker *w,
+                       const struct mounts_answer *list, size_t count)
 {
     w->count = 0;
     w->at = 0;
@@ -202,7 +202,7 @@ static void post(const struct mounts_ask *a, struct worker *w, const struct moun
 }
 
 /* What is left of a round that got stuck is not asked when the call returns. */
-static void give_up(struct mounts_ask *a, struct worker *w)
+static void give_up(struct mounts_ask *a, struct mounts_worker *w)
 {
     assert(a->stuck_count < MOUNTS_STUCK_MAX);
     w->count = w->at + 1;
@@ -213,7 +213,7 @@ static void give_up(struct mounts_ask *a, struct worker *w)
 void mounts_ask_turn(struct mounts_ask *a, struct mounts_answer *list, size_t count,
                      int64_t mono_ns)
 {
-    struct worker *w;
+    struct mounts_worker *w;
 
     for (size_t i = 0; i < count; i++)
         list[i].rc = EAGAIN;
@@ -223,9 +223,9 @@ void mounts_ask_turn(struct mounts_ask *a, struct mounts_answer *list, size_t co
     w = a->now;
     if (w) {
         pthread_mutex_lock(&w->lock);
-        take(w, list, count);
+        take_answers(w, list, count);
         if (w->at == w->count)
-            post(a, w, list, count);
+            post_paths(a, w, list, count);
         else if (mono_ns - w->at_ns > a->deadline_ns)
             give_up(a, w);
         pthread_mutex_unlock(&w->lock);

@@ -51,12 +51,12 @@ static bool all_hex(const char *s, size_t len)
     return len > 0;
 }
 
-static bool starts(const char *s, size_t len, const char *prefix)
+static bool has_prefix(const char *s, size_t len, const char *prefix)
 {
     return len > strlen(prefix) && !memcmp(s, prefix, strlen(prefix));
 }
 
-static bool ends(const char *s, size_t len, const char *suffix)
+static bool has_suffix(const char *s, size_t len, const char *suffix)
 {
     return len > strlen(suffix) && !memcmp(s + len - strlen(suffix), suffix, strlen(suffix));
 }
@@ -64,7 +64,8 @@ static bool ends(const char *s, size_t len, const char *suffix)
 /* "job_42" below a Slurm cgroup. */
 static void slurm_read(const char *c, size_t len, bool below_slurm, struct owner *o)
 {
-    if (!below_slurm || o->slurm_job[0] || !starts(c, len, "job_") || !all_digits(c + 4, len - 4))
+    if (!below_slurm || o->slurm_job[0] || !has_prefix(c, len, "job_") ||
+        !all_digits(c + 4, len - 4))
         return;
     (void)scan_copy(o->slurm_job, sizeof(o->slurm_job), c + 4, len - 4);
 }
@@ -79,7 +80,7 @@ static void pod_read(const char *c, size_t len, struct owner *o)
     if (colon)
         len = (size_t)(colon - c);
     end = c + len;
-    if (ends(c, len, ".slice"))
+    if (has_suffix(c, len, ".slice"))
         end -= strlen(".slice");
     for (const char *p = c; p + 3 < end; p++) {
         char uid[UID_LEN + 1];
@@ -108,7 +109,7 @@ static bool container_read(const char *c, size_t len, struct owner *o)
 {
     const char *id;
 
-    if (ends(c, len, ".scope"))
+    if (has_suffix(c, len, ".scope"))
         len -= strlen(".scope");
     if (len < CONTAINER_LEN)
         return false;
@@ -121,7 +122,7 @@ static bool container_read(const char *c, size_t len, struct owner *o)
 
 static void unit_read(const char *c, size_t len, struct owner *o)
 {
-    if ((ends(c, len, ".service") || ends(c, len, ".scope")) && len < sizeof(o->unit))
+    if ((has_suffix(c, len, ".service") || has_suffix(c, len, ".scope")) && len < sizeof(o->unit))
         (void)scan_copy(o->unit, sizeof(o->unit), c, len);
 }
 
@@ -140,8 +141,8 @@ static void path_read(const char *path, size_t len, bool is_systemd, struct owne
         if (!n)
             continue;
         slurm_read(c, n, below_slurm, o);
-        below_slurm = below_slurm || scan_is(c, n, "slurm") || starts(c, n, "slurm_") ||
-                      ends(c, n, "slurmstepd.scope") || scan_is(c, n, "slurmstepd.scope");
+        below_slurm = below_slurm || scan_is(c, n, "slurm") || has_prefix(c, n, "slurm_") ||
+                      has_suffix(c, n, "slurmstepd.scope") || scan_is(c, n, "slurmstepd.scope");
         pod_read(c, n, o);
         if (!container_read(c, n, o) && (is_systemd || !units[0]))
             unit_read(c, n, o);
@@ -245,7 +246,7 @@ static void user_read(const struct root *root, int pid, char *text, struct owner
 /* ---- pods */
 
 /* The text before '_', which no name of Kubernetes has; NULL: there is none, or it is too long. */
-static const char *part(const char *s, char *out, size_t cap)
+static const char *copy_part(const char *s, char *out, size_t cap)
 {
     const char *end = strchr(s, '_');
 
@@ -255,9 +256,9 @@ static const char *part(const char *s, char *out, size_t cap)
 bool owner_pod_folder(const char *name, struct owner *io)
 {
     char in[sizeof(io->pod_namespace)], pod[sizeof(io->pod)];
-    const char *rest = part(name, in, sizeof(in));
+    const char *rest = copy_part(name, in, sizeof(in));
 
-    rest = rest ? part(rest, pod, sizeof(pod)) : NULL;
+    rest = rest ? copy_part(rest, pod, sizeof(pod)) : NULL;
     if (!rest || !io->pod_uid[0] || strcmp(rest, io->pod_uid) != 0)
         return false;
     memcpy(io->pod_namespace, in, sizeof(in));
@@ -268,10 +269,10 @@ bool owner_pod_folder(const char *name, struct owner *io)
 bool owner_container_log(const char *name, struct owner *io)
 {
     char in[sizeof(io->pod_namespace)], pod[sizeof(io->pod)];
-    const char *rest = part(name, pod, sizeof(pod));
+    const char *rest = copy_part(name, pod, sizeof(pod));
     size_t len, tail = CONTAINER_LEN + strlen("-.log");
 
-    rest = rest ? part(rest, in, sizeof(in)) : NULL;
+    rest = rest ? copy_part(rest, in, sizeof(in)) : NULL;
     len = rest ? strlen(rest) : 0;
     if (len <= tail || rest[len - tail] != '-' || !str_ends(rest, ".log") || !io->container[0] ||
         memcmp(rest + len - tail + 1, io->container, CONTAINER_LEN) != 0)

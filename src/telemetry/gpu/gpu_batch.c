@@ -30,7 +30,7 @@ void gpu_put(struct gpu_sampler *s, uint32_t *id, const char *metric,
 }
 
 /* ---- labels ---- */
-static void label(struct telemetry_label *out, size_t *n, const char *name, const char *value)
+static void add_label(struct telemetry_label *out, size_t *n, const char *name, const char *value)
 {
     if (value[0])
         out[(*n)++] = (struct telemetry_label){ name, value };
@@ -42,17 +42,17 @@ size_t gpu_labels(const struct gpu_sampler *s, const struct gpu_dev *g, const st
     size_t n = 0;
 
     snprintf(text->index, sizeof(text->index), "%u", g->index);
-    label(out, &n, "gpu", text->index);
-    label(out, &n, "UUID", g->uuid);
-    label(out, &n, "pci_bus_id", g->bus);
-    label(out, &n, "device", g->device);
-    label(out, &n, "modelName", g->name);
+    add_label(out, &n, "gpu", text->index);
+    add_label(out, &n, "UUID", g->uuid);
+    add_label(out, &n, "pci_bus_id", g->bus);
+    add_label(out, &n, "device", g->device);
+    add_label(out, &n, "modelName", g->name);
     if (m) {
         snprintf(text->gi, sizeof(text->gi), "%u", m->gi);
-        label(out, &n, "GPU_I_PROFILE", m->profile);
-        label(out, &n, "GPU_I_ID", text->gi);
+        add_label(out, &n, "GPU_I_PROFILE", m->profile);
+        add_label(out, &n, "GPU_I_ID", text->gi);
     }
-    label(out, &n, "DCGM_FI_DRIVER_VERSION", s->driver);
+    add_label(out, &n, "DCGM_FI_DRIVER_VERSION", s->driver);
     return n;
 }
 

@@ -33,7 +33,7 @@ void gpu_beat(struct gpu_sampler *s, unsigned call, int sub)
     atomic_store(&s->page->beat, (uint64_t)s->steps << 32 | (uint64_t)call << 20 | gpu << 12 | low);
 }
 
-static uint64_t *refusals(struct gpu_sampler *s)
+static uint64_t *refused_calls(struct gpu_sampler *s)
 {
     return s->gpu ? s->gpu->refused : s->refused;
 }
@@ -42,7 +42,7 @@ bool gpu_ask_begin(struct gpu_sampler *s, unsigned call, int sub, bool present)
 {
     if (!present || s->ended || s->fatal || (s->gpu && s->gpu->lost))
         return false;
-    if (refusals(s)[call / 64] >> call % 64 & 1)
+    if (refused_calls(s)[call / 64] >> call % 64 & 1)
         return false;
     if (atomic_load(&s->page->end)) {
         s->ended = true;
@@ -61,7 +61,7 @@ static bool is_for_good(int rc)
            rc == NVML_NO_PERMISSION || rc == NVML_VERSION_MISMATCH;
 }
 
-static void lose(struct gpu_dev *g, int rc)
+static void gpu_lose(struct gpu_dev *g, int rc)
 {
     g->lost = true;
     g->why = rc;
@@ -81,9 +81,9 @@ int gpu_ask_end(struct gpu_sampler *s, unsigned call, int rc)
     if (rc == NVML_SKEW || rc == NVML_UNINITIALIZED || rc == NVML_NO_DRIVER)
         s->fatal = rc;
     else if (rc == NVML_GPU_LOST && s->gpu)
-        lose(s->gpu, rc);
+        gpu_lose(s->gpu, rc);
     else if (is_for_good(rc))
-        refusals(s)[call / 64] |= (uint64_t)1 << call % 64;
+        refused_calls(s)[call / 64] |= (uint64_t)1 << call % 64;
     return rc;
 }
 

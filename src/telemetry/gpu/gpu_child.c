@@ -94,9 +94,10 @@ struct gpu_child {
 };
 
 /* ---- telling ---- */
-static void tell(struct gpu_child *c, enum telemetry_event_kind kind, int gpu, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
-static void tell(struct gpu_child *c, enum telemetry_event_kind kind, int gpu, const char *fmt, ...)
+static void tell_event(struct gpu_child *c, enum telemetry_event_kind kind, int gpu,
+                       const char *fmt, ...) PRINTF_LIKE(4, 5);
+static void tell_event(struct gpu_child *c, enum telemetry_event_kind kind, int gpu,
+                       const char *fmt, ...)
 {
     struct telemetry_event e = { .time_ns = clock_unix_ms() * 1000000, .kind = kind, .gpu = gpu };
     va_list ap;
@@ -109,7 +110,7 @@ static void tell(struct gpu_child *c, enum telemetry_event_kind kind, int gpu, c
 }
 
 /* Nothing is known of the GPUs from here on. */
-static void forget(struct gpu_child *c, int64_t now_ns)
+static void forget_values(struct gpu_child *c, int64_t now_ns)
 {
     if (!c->heard)
         return;
@@ -204,7 +205,7 @@ static void NORETURN become_child(int fd, char *const argv[], pid_t agent)
     _exit(127);
 }
 
-static uint64_t skipped(const struct gpu_child *c)
+static uint64_t skipped_gpus(const struct gpu_child *c)
 {
     uint64_t bits = 0;
 
@@ -236,7 +237,7 @@ static bool start_process(struct gpu_child *c, int page_fd)
     return true;
 }
 
-static void start(struct gpu_child *c, int64_t now_ms)
+static void child_start(struct gpu_child *c, int64_t now_ms)
 {
     struct stream_reader_opts reader = { .into = c->t };
     struct gpu_page *page;
@@ -248,10 +249,10 @@ static void start(struct gpu_child *c, int64_t now_ms)
     }
     gpu_page_unmap(c->page);
     c->page = page;
-    atomic_store(&page->skip, skipped(c));
+    atomic_store(&page->skip, skipped_gpus(c));
     if (!start_process(c, fd)) {
-        tell(c, TELEMETRY_EVENT_AGENT, -1, "could not start the GPU collector: %s",
-             strerror(errno));
+        tell_event(c, TELEMETRY_EVENT_AGENT, -1, "could not start the GPU collector: %s",
+                   strerror(errno));
         c->start_ms = now_ms + GPU_BACKOFF_MS_MAX;
     } else {
         c->reader = stream_reader_new(&reader);
@@ -264,7 +265,7 @@ static void start(struct gpu_child *c, int64_t now_ms)
 }
 
 /* ---- ending ---- */
-static void later(struct gpu_child *c, int64_t now_ms)
+static void start_later(struct gpu_child *c, int64_t now_ms)
 {
     if (now_ms - c->started_ms >= GPU_WELL_MS)
         c->backoff_ms = 0;
@@ -301,14 +302,14 @@ static void tell_crash(struct gpu_child *c, int status)
 
     gpu_step_text(step, call, sizeof(call));
     if (WIFSIGNALED(status))
-        tell(c, TELEMETRY_EVENT_AGENT, step.gpu, "the GPU collector crashed in %s: %s", call,
-             strsignal(WTERMSIG(status)));
+        tell_event(c, TELEMETRY_EVENT_AGENT, step.gpu, "the GPU collector crashed in %s: %s", call,
+                   strsignal(WTERMSIG(status)));
     else
-        tell(c, TELEMETRY_EVENT_AGENT, step.gpu, "the GPU collector ended in %s with status %d",
-             call, WEXITSTATUS(status));
+        tell_event(c, TELEMETRY_EVENT_AGENT, step.gpu,
+                   "the GPU collector ended in %s with status %d", call, WEXITSTATUS(status));
 }
 
-static void ended(struct gpu_child *c, int status, int64_t now_ms)
+static void child_ended(struct gpu_child *c, int status, int64_t now_ms)
 {
     char reason[GPU_REASON_MAX];
     bool asked = atomic_load(&c->page->end) != 0, heard = c->heard;
@@ -319,30 +320,30 @@ static void ended(struct gpu_child *c, int status, int64_t now_ms)
     let_go(c);
     c->no_driver = code == GPU_EXIT_NO_DRIVER || code == GPU_EXIT_SKEW;
     if (code == GPU_EXIT_ASKED && c->garbled) {
-        later(c, now_ms);
+        start_later(c, now_ms);
     } else if (code == GPU_EXIT_ASKED) {
         c->start_ms = now_ms;
         if (asked && !c->wanted)
-            tell(c, TELEMETRY_EVENT_AGENT, -1, "the driver is released");
+            tell_event(c, TELEMETRY_EVENT_AGENT, -1, "the driver is released");
     } else if (code == GPU_EXIT_NO_DRIVER) {
         c->start_ms = now_ms + GPU_NO_DRIVER_MS;
         if (heard)
-            tell(c, TELEMETRY_EVENT_GPU, -1, "the driver is gone: %s", reason);
+            tell_event(c, TELEMETRY_EVENT_GPU, -1, "the driver is gone: %s", reason);
     } else if (code == GPU_EXIT_SKEW || code == GPU_EXIT_RELOADED) {
-        later(c, now_ms);
+        start_later(c, now_ms);
         if (is_news(c, reason))
-            tell(c, TELEMETRY_EVENT_GPU, -1, "%s: %s",
-                 code == GPU_EXIT_SKEW ? "driver and library are of two versions"
-                                       : "the driver went away underneath",
-                 reason);
+            tell_event(c, TELEMETRY_EVENT_GPU, -1, "%s: %s",
+                       code == GPU_EXIT_SKEW ? "driver and library are of two versions"
+                                             : "the driver went away underneath",
+                       reason);
     } else {
-        later(c, now_ms);
+        start_later(c, now_ms);
         tell_crash(c, status);
     }
 }
 
 /* ---- hanging ---- */
-static void hang(struct gpu_child *c, int64_t now_ms)
+static void child_hung(struct gpu_child *c, int64_t now_ms)
 {
     struct gpu_step step = gpu_page_step(c->page);
 
@@ -355,12 +356,12 @@ static void hang(struct gpu_child *c, int64_t now_ms)
         gpu_step_text(step, c->call, sizeof(c->call));
     buf_reset(&c->where);
     gpu_where((int)c->pid, &c->where);
-    tell(c, TELEMETRY_EVENT_HANG, step.gpu, "%s has not returned for %.1f s (%s)", c->call,
-         (double)(now_ms - c->hung_ms) / 1000, buf_str(&c->where));
+    tell_event(c, TELEMETRY_EVENT_HANG, step.gpu, "%s has not returned for %.1f s (%s)", c->call,
+               (double)(now_ms - c->hung_ms) / 1000, buf_str(&c->where));
     atomic_store(&c->page->end, 1);
 }
 
-static void abandon(struct gpu_child *c, int64_t now_ms)
+static void child_abandon(struct gpu_child *c, int64_t now_ms)
 {
     struct abandoned *a = &c->abandoned[c->abandoned_count];
     struct gpu_page *own;
@@ -378,10 +379,10 @@ static void abandon(struct gpu_child *c, int64_t now_ms)
     if (gpu >= 0)
         c->start_ms = now_ms; /* the next one leaves that GPU alone */
     else
-        later(c, now_ms);
+        start_later(c, now_ms);
     if (c->abandoned_count == GPU_ABANDONED_MAX)
-        tell(c, TELEMETRY_EVENT_HANG, gpu, "%d collectors hang in the driver: no more are started",
-             GPU_ABANDONED_MAX);
+        tell_event(c, TELEMETRY_EVENT_HANG, gpu,
+                   "%d collectors hang in the driver: no more are started", GPU_ABANDONED_MAX);
 }
 
 /* Those left alone: gone once their call has returned. */
@@ -394,12 +395,12 @@ static void watch_abandoned(struct gpu_child *c, int64_t now_ms)
             i++;
             continue;
         }
-        tell(c, TELEMETRY_EVENT_HANG, a->gpu, "%s came to an end after %.1f s", a->call,
-             (double)(now_ms - a->since_ms) / 1000);
+        tell_event(c, TELEMETRY_EVENT_HANG, a->gpu, "%s came to an end after %.1f s", a->call,
+                   (double)(now_ms - a->since_ms) / 1000);
         gpu_page_unmap(a->page);
         *a = c->abandoned[--c->abandoned_count];
         if (c->page)
-            atomic_store(&c->page->skip, skipped(c));
+            atomic_store(&c->page->skip, skipped_gpus(c));
         if (c->start_ms > now_ms && !c->no_driver)
             c->start_ms = now_ms;
         c->backoff_ms = 0;
@@ -433,14 +434,14 @@ static void read_stream(struct gpu_child *c, int64_t now_ms)
     }
     free(data);
     if (!fine && !atomic_load(&c->page->end)) {
-        tell(c, TELEMETRY_EVENT_AGENT, -1, "the GPU collector sends what is not a stream: %s",
-             err.msg);
+        tell_event(c, TELEMETRY_EVENT_AGENT, -1, "the GPU collector sends what is not a stream: %s",
+                   err.msg);
         c->garbled = true;
         atomic_store(&c->page->end, 1);
     }
 }
 
-static void watch(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
+static void child_watch(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
 {
     unsigned steps = gpu_page_step(c->page).steps;
     int status = 0;
@@ -451,18 +452,18 @@ static void watch(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
     c->steps = steps;
     if (waitpid(c->pid, &status, WNOHANG) != 0) {
         if (c->hung)
-            tell(c, TELEMETRY_EVENT_HANG, -1, "%s came to an end after %.1f s", c->call,
-                 (double)(now_ms - c->hung_ms) / 1000);
-        ended(c, status, now_ms);
-        forget(c, now_ns);
+            tell_event(c, TELEMETRY_EVENT_HANG, -1, "%s came to an end after %.1f s", c->call,
+                       (double)(now_ms - c->hung_ms) / 1000);
+        child_ended(c, status, now_ms);
+        forget_values(c, now_ns);
         return;
     }
     if (!c->hung && now_ms - c->sign_ms > c->opts.hang_ms) {
-        hang(c, now_ms);
-        forget(c, now_ns);
+        child_hung(c, now_ms);
+        forget_values(c, now_ns);
     } else if (c->hung && now_ms - c->hung_ms > 2 * (int64_t)c->opts.hang_ms &&
                now_ms - c->sign_ms > c->opts.hang_ms) {
-        abandon(c, now_ms);
+        child_abandon(c, now_ms);
     }
 }
 
@@ -472,9 +473,9 @@ void gpu_child_turn(struct gpu_child *c, int64_t now_ns)
 
     watch_abandoned(c, now_ms);
     if (c->pid)
-        watch(c, now_ns, now_ms);
+        child_watch(c, now_ns, now_ms);
     if (!c->pid && c->wanted && now_ms >= c->start_ms && c->abandoned_count < GPU_ABANDONED_MAX)
-        start(c, now_ms);
+        child_start(c, now_ms);
     tell_state(c, now_ns, now_ms);
 }
 

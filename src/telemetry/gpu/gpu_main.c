@@ -58,7 +58,7 @@ static bool send_all(struct gpu_sampler *s, int fd)
 }
 
 /* Until the next sample is due; false: time to end. */
-static bool rest(struct gpu_sampler *s, int fd, int64_t until_ns)
+static bool rest_until(struct gpu_sampler *s, int fd, int64_t until_ns)
 {
     for (;;) {
         int64_t left_ms = (until_ns - clock_mono_ns() + 999999) / 1000000;
@@ -80,7 +80,7 @@ static bool rest(struct gpu_sampler *s, int fd, int64_t until_ns)
     }
 }
 
-static void loop(struct gpu_sampler *s, int fd, int period_ms)
+static void sample_loop(struct gpu_sampler *s, int fd, int period_ms)
 {
     int64_t period_ns = (int64_t)period_ms * 1000000, next = clock_mono_ns();
 
@@ -92,12 +92,12 @@ static void loop(struct gpu_sampler *s, int fd, int period_ms)
         next += period_ns;
         if (next < now) /* a sample took longer than the period: no catching up */
             next = now + period_ns / 10;
-        if (!rest(s, fd, next))
+        if (!rest_until(s, fd, next))
             return;
     }
 }
 
-static int finish(struct gpu_sampler *s, int status)
+static int finish_child(struct gpu_sampler *s, int status)
 {
     char why[96];
 
@@ -130,6 +130,6 @@ int gpu_child_main(const struct gpu_child_opts *o, int fd)
     period = page->period_ms > 0 && page->period_ms <= GPU_PERIOD_MS_MAX ? page->period_ms
                                                                          : GPU_PERIOD_DEFAULT;
     if (status == GPU_EXIT_ASKED && !s->ended)
-        loop(s, fd, period);
-    return finish(s, status);
+        sample_loop(s, fd, period);
+    return finish_child(s, status);
 }

@@ -21,7 +21,7 @@ struct cost {
     struct gpu_call_stat st;
 };
 
-static void nap(int ms)
+static void nap_ms(int ms)
 {
     struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
 
@@ -120,7 +120,7 @@ static void write_gpu(struct json_out *w, const struct gpu_dev *g)
 }
 
 /* One sample; how long it took.  The costs in s->stats are its own. */
-static int64_t sample(struct gpu_sampler *s, bool everything)
+static int64_t sample_ns(struct gpu_sampler *s, bool everything)
 {
     int64_t began = clock_mono_ns();
 
@@ -134,18 +134,18 @@ static int64_t sample(struct gpu_sampler *s, bool everything)
 static void write_all(struct gpu_sampler *s, int apart_ms, struct buf *out)
 {
     struct json_out w;
-    int64_t first = sample(s, true), full, usual;
+    int64_t first = sample_ns(s, true), full, usual;
 
     json_out_init(&w, out, 2);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.gpu-sample/1");
     json_kv_str(&w, "driver", s->driver);
     write_costs(&w, "first", s, first);
-    nap(apart_ms);
-    full = sample(s, true);
+    nap_ms(apart_ms);
+    full = sample_ns(s, true);
     write_costs(&w, "full", s, full);
-    nap(apart_ms);
-    usual = sample(s, false);
+    nap_ms(apart_ms);
+    usual = sample_ns(s, false);
     write_costs(&w, "usual", s, usual);
     json_key(&w, "gpus");
     json_arr(&w);

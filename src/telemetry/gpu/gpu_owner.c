@@ -47,7 +47,7 @@ static void of_owner(const struct owner *o, struct labels *out)
 }
 
 /* Of one GPU, and one instance of it when gi is not negative. */
-static bool agreed(const struct gpu_sampler *s, unsigned gpu, int gi, struct labels *out)
+static bool labels_agreed(const struct gpu_sampler *s, unsigned gpu, int gi, struct labels *out)
 {
     struct labels one;
     bool any = false;
@@ -69,12 +69,12 @@ static bool agreed(const struct gpu_sampler *s, unsigned gpu, int gi, struct lab
     return false;
 }
 
-static void add(struct json_out *w, const struct gpu_sampler *s, unsigned gpu, int gi)
+static void add_gpu(struct json_out *w, const struct gpu_sampler *s, unsigned gpu, int gi)
 {
     struct labels l;
     char key[32];
 
-    if (!agreed(s, gpu, gi, &l))
+    if (!labels_agreed(s, gpu, gi, &l))
         return;
     if (gi < 0)
         snprintf(key, sizeof(key), "%u", gpu);
@@ -107,10 +107,10 @@ void gpu_owners_send(struct gpu_sampler *s)
     json_out_init(&w, &text, 0);
     json_obj(&w);
     for (unsigned g = 0; g < s->gpu_count; g++)
-        add(&w, s, g, -1);
+        add_gpu(&w, s, g, -1);
     for (size_t i = 0; i < s->process_count; i++)
         if (s->processes[i].gi >= 0 && is_first(s, i))
-            add(&w, s, s->processes[i].gpu, s->processes[i].gi);
+            add_gpu(&w, s, s->processes[i].gpu, s->processes[i].gi);
     json_obj_end(&w);
     gpu_document_send(s, "gpu_labels", &text, &s->labels);
     buf_release(&text);

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct gpu_page *map(int fd)
+static struct gpu_page *page_map(int fd)
 {
     void *p = mmap(NULL, sizeof(struct gpu_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -26,7 +26,7 @@ int gpu_page_new(const struct gpu_child_opts *o, const struct gpu_page *old, str
     int fd = memfd_create("stoker-gpu", MFD_CLOEXEC);
     struct gpu_page *p;
 
-    if (fd < 0 || ftruncate(fd, sizeof(*p)) || !(p = map(fd))) {
+    if (fd < 0 || ftruncate(fd, sizeof(*p)) || !(p = page_map(fd))) {
         if (fd >= 0)
             close(fd);
         return -1;
@@ -83,7 +83,7 @@ struct gpu_page *gpu_page_receive(int sock, int timeout_ms)
         return NULL;
     memcpy(&fd, CMSG_DATA(c), sizeof(fd));
     if (lseek(fd, 0, SEEK_END) == (off_t)sizeof(*p))
-        p = map(fd);
+        p = page_map(fd);
     close(fd);
     if (p && p->magic != GPU_PAGE_MAGIC) {
         gpu_page_unmap(p);

@@ -18,7 +18,8 @@ enum { PROCESS_DOC_MAX = 1 << 20 }; /* bytes of the document */
 #define OWNER_AGAIN_NS 60000000000  /* a process may be moved to another cgroup */
 
 /* ---- the list ---- */
-static struct gpu_process *entry(struct gpu_sampler *s, unsigned pid, int gi, int ci, bool graphics)
+static struct gpu_process *process_entry(struct gpu_sampler *s, unsigned pid, int gi, int ci,
+                                         bool graphics)
 {
     struct gpu_process *p;
 
@@ -38,11 +39,11 @@ static struct gpu_process *entry(struct gpu_sampler *s, unsigned pid, int gi, in
     return p;
 }
 
-static void add(struct gpu_sampler *s, const struct nvml_process *from, bool graphics)
+static void process_add(struct gpu_sampler *s, const struct nvml_process *from, bool graphics)
 {
     int gi = from->gi <= INT16_MAX ? (int)from->gi : -1;
     int ci = from->ci <= INT16_MAX ? (int)from->ci : -1;
-    struct gpu_process *p = entry(s, from->pid, gi, ci, graphics);
+    struct gpu_process *p = process_entry(s, from->pid, gi, ci, graphics);
 
     if (!p->seen)
         p->sm = p->memory = NAN;
@@ -63,7 +64,7 @@ static bool broken_v3(const struct gpu_sampler *s)
     return str_to_u64(text, 10, &minor) && minor < 104;
 }
 
-static void widen(struct nvml_process *all, const struct nvml_process_v1 *old, unsigned n)
+static void widen_v1(struct nvml_process *all, const struct nvml_process_v1 *old, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         all[i] = (struct nvml_process){ .pid = old[i].pid, .used = old[i].used, ~0U, ~0U };
@@ -86,12 +87,12 @@ static void widen(struct nvml_process *all, const struct nvml_process_v1 *old, u
             n = GPU_PROCESSES_MAX;                                                                 \
             rc_ = GPU_ASK(s, -1, DeviceGet##kind##RunningProcesses, (dev_, &n, old_));             \
             if (rc_ == NVML_OK)                                                                    \
-                widen(all, old_, n < GPU_PROCESSES_MAX ? n : GPU_PROCESSES_MAX);                   \
+                widen_v1(all, old_, n < GPU_PROCESSES_MAX ? n : GPU_PROCESSES_MAX);                \
         }                                                                                          \
         told = rc_ == NVML_OK;                                                                     \
     } while (0)
 
-static bool list(struct gpu_sampler *s, bool graphics)
+static bool list_processes(struct gpu_sampler *s, bool graphics)
 {
     struct nvml_process all[GPU_PROCESSES_MAX];
     unsigned n = 0;
@@ -105,7 +106,7 @@ static bool list(struct gpu_sampler *s, bool graphics)
         return false;
     for (unsigned i = 0; i < n && i < GPU_PROCESSES_MAX; i++)
         if (all[i].pid)
-            add(s, &all[i], graphics);
+            process_add(s, &all[i], graphics);
     return true;
 }
 
@@ -151,10 +152,10 @@ void gpu_processes_begin(struct gpu_sampler *s)
 void gpu_processes_ask(struct gpu_sampler *s)
 {
     size_t count = 0;
-    bool told = list(s, false);
+    bool told = list_processes(s, false);
 
     if (gpu_due(s, GPU_MEDIUM) || s->gpu->graphics)
-        s->gpu->graphics = list(s, true);
+        s->gpu->graphics = list_processes(s, true);
     for (size_t i = 0; i < s->process_count; i++)
         count += s->processes[i].seen && s->processes[i].gpu == s->gpu->index;
     if (told && count) /* the dearest call of all, 2.6 ms on an H200 */
@@ -193,7 +194,7 @@ static void put_value(struct gpu_sampler *s, struct gpu_process *p, int k, const
     gpu_put(s, &p->ids[k], metric, labels, count, v);
 }
 
-static void put(struct gpu_sampler *s, struct gpu_process *p)
+static void put_process(struct gpu_sampler *s, struct gpu_process *p)
 {
     const struct gpu_dev *g = &s->gpus[p->gpu];
     const struct owner *o = &p->owner;
@@ -261,7 +262,7 @@ static void write_one(struct json_out *w, const struct gpu_sampler *s, const str
     json_obj_end(w);
 }
 
-static uint64_t hash(const char *text, size_t len)
+static uint64_t hash_text(const char *text, size_t len)
 {
     uint64_t h = 0xcbf29ce484222325;
 
@@ -273,7 +274,7 @@ static uint64_t hash(const char *text, size_t len)
 void gpu_document_send(struct gpu_sampler *s, const char *name, const struct buf *text,
                        uint64_t *io_hash)
 {
-    uint64_t h = hash(buf_str(text), text->len);
+    uint64_t h = hash_text(buf_str(text), text->len);
 
     if (!text->over && h != *io_hash && s->writer)
         stream_doc(s->writer, name, buf_str(text));
@@ -309,7 +310,7 @@ void gpu_processes_end(struct gpu_sampler *s)
     s->process_count = kept;
     for (size_t i = 0; i < kept && !s->ended; i++) {
         find_owner(s, &s->processes[i]);
-        put(s, &s->processes[i]);
+        put_process(s, &s->processes[i]);
     }
     send_document(s);
     gpu_owners_send(s);

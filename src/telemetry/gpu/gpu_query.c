@@ -34,7 +34,7 @@ double gpu_carry_on(struct gpu_carry_value *c, double raw)
     return c->base + raw;
 }
 
-static double known(bool ok, double v)
+static double known_or_nan(bool ok, double v)
 {
     return ok ? v : NAN;
 }
@@ -63,13 +63,13 @@ static double field_number(const struct nvml_field_value *f)
 
 /* Will this field never be told?  An older driver calls one that it does not know an invalid
  * argument. */
-static bool never(int rc)
+static bool never_told(int rc)
 {
     return rc == NVML_NOT_SUPPORTED || rc == NVML_INVALID_ARGUMENT || rc == NVML_NO_FUNCTION ||
            rc == NVML_DEPRECATED || rc == NVML_NO_PERMISSION;
 }
 
-static bool older(int rc)
+static bool is_older_driver(int rc)
 {
     return rc == NVML_NOT_SUPPORTED || rc == NVML_NO_FUNCTION || rc == NVML_VERSION_MISMATCH;
 }
@@ -93,7 +93,7 @@ static void ask_fields(struct gpu_sampler *s, struct gpu_dev *g, enum gpu_pace p
         const struct gpu_field *d = &gpu_fields[from[k]];
         double v = field_number(&f[k]) * d->factor;
 
-        if (never(f[k].rc))
+        if (never_told(f[k].rc))
             g->no_fields |= (uint64_t)1 << from[k];
         if (f[k].rc == NVML_GPU_LOST) {
             g->lost = true;
@@ -147,7 +147,7 @@ static void ask_link(struct gpu_sampler *s, struct gpu_dev *g, unsigned link)
         const struct gpu_field *d = &gpu_link_fields[from[k]];
         double v = field_number(&f[k]) * d->factor;
 
-        if (never(f[k].rc) && link == 0)
+        if (never_told(f[k].rc) && link == 0)
             g->no_link_fields |= (uint64_t)1 << from[k];
         if (!isnan(v) && d->carry)
             v = gpu_carry_on(&g->carry->links[link][d->row], v);
@@ -194,13 +194,13 @@ static void ask_links(struct gpu_sampler *s, struct gpu_dev *g, int64_t now_ns)
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
         bool ok_ = GPU_ASK(s, -1, fn, ((g)->dev, &v_)) == NVML_OK;                                 \
-        (g)->values.v[row] = known(ok_, v_ * (factor));                                            \
+        (g)->values.v[row] = known_or_nan(ok_, v_ * (factor));                                     \
     } while (0)
 #define ASK_UINT_OF(s, g, fn, which, row)                                                          \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
         bool ok_ = GPU_ASK(s, which, fn, ((g)->dev, which, &v_)) == NVML_OK;                       \
-        (g)->values.v[row] = known(ok_, v_);                                                       \
+        (g)->values.v[row] = known_or_nan(ok_, v_);                                                \
     } while (0)
 
 static void ask_memory(struct gpu_sampler *s, struct nvml_dev *dev, double *v)
@@ -216,7 +216,7 @@ static void ask_memory(struct gpu_sampler *s, struct nvml_dev *dev, double *v)
         v[GPU_ROW_MEM_FREE] = (double)m2.free;
         v[GPU_ROW_MEM_USED] = (double)m2.used;
         v[GPU_ROW_MEM_RESERVED] = (double)m2.reserved;
-    } else if (older(rc) && GPU_ASK(s, -1, DeviceGetMemoryInfo, (dev, &m1)) == NVML_OK) {
+    } else if (is_older_driver(rc) && GPU_ASK(s, -1, DeviceGetMemoryInfo, (dev, &m1)) == NVML_OK) {
         v[GPU_ROW_MEM_TOTAL] = (double)m1.total;
         v[GPU_ROW_MEM_FREE] = (double)m1.free;
         v[GPU_ROW_MEM_USED] = (double)m1.used;
@@ -232,13 +232,13 @@ static void ask_heat(struct gpu_sampler *s, struct gpu_dev *g)
     int rc = GPU_ASK(s, -1, DeviceGetTemperatureV, (g->dev, &t));
     unsigned fan = 0;
 
-    if (older(rc))
+    if (is_older_driver(rc))
         ASK_UINT_OF(s, g, DeviceGetTemperature, NVML_SENSOR_GPU, GPU_ROW_TEMP);
     else
-        g->values.v[GPU_ROW_TEMP] = known(rc == NVML_OK, t.celsius);
+        g->values.v[GPU_ROW_TEMP] = known_or_nan(rc == NVML_OK, t.celsius);
     if (gpu_due(s, GPU_MEDIUM)) { /* cards for data centres have none: not supported */
         rc = GPU_ASK(s, -1, DeviceGetFanSpeed, (g->dev, &fan));
-        g->values.v[GPU_ROW_FAN] = known(rc == NVML_OK && fan <= FAN_PERCENT_MAX, fan);
+        g->values.v[GPU_ROW_FAN] = known_or_nan(rc == NVML_OK && fan <= FAN_PERCENT_MAX, fan);
     }
 }
 
@@ -249,12 +249,12 @@ static void ask_use(struct gpu_sampler *s, struct gpu_dev *g)
     double *v = g->values.v;
     bool ok = GPU_ASK(s, -1, DeviceGetUtilizationRates, (g->dev, &u)) == NVML_OK;
 
-    v[GPU_ROW_UTIL] = known(ok && u.gpu <= NVML_UTIL_MAX, u.gpu);
-    v[GPU_ROW_UTIL_MEMORY] = known(ok && u.memory <= NVML_UTIL_MAX, u.memory);
+    v[GPU_ROW_UTIL] = known_or_nan(ok && u.gpu <= NVML_UTIL_MAX, u.gpu);
+    v[GPU_ROW_UTIL_MEMORY] = known_or_nan(ok && u.memory <= NVML_UTIL_MAX, u.memory);
     ok = GPU_ASK(s, -1, DeviceGetEncoderUtilization, (g->dev, &percent, &period_us)) == NVML_OK;
-    v[GPU_ROW_UTIL_ENCODER] = known(ok && percent <= NVML_UTIL_MAX, percent);
+    v[GPU_ROW_UTIL_ENCODER] = known_or_nan(ok && percent <= NVML_UTIL_MAX, percent);
     ok = GPU_ASK(s, -1, DeviceGetDecoderUtilization, (g->dev, &percent, &period_us)) == NVML_OK;
-    v[GPU_ROW_UTIL_DECODER] = known(ok && percent <= NVML_UTIL_MAX, percent);
+    v[GPU_ROW_UTIL_DECODER] = known_or_nan(ok && percent <= NVML_UTIL_MAX, percent);
 }
 
 static void ask_clocks(struct gpu_sampler *s, struct gpu_dev *g)
@@ -265,11 +265,11 @@ static void ask_clocks(struct gpu_sampler *s, struct gpu_dev *g)
     ASK_UINT_OF(s, g, DeviceGetClockInfo, NVML_CLOCK_SM, GPU_ROW_CLOCK_SM);
     ASK_UINT_OF(s, g, DeviceGetClockInfo, NVML_CLOCK_MEM, GPU_ROW_CLOCK_MEMORY);
     rc = GPU_ASK(s, -1, DeviceGetCurrentClocksEventReasons, (g->dev, &reasons));
-    if (older(rc))
+    if (is_older_driver(rc))
         rc = GPU_ASK(s, -1, DeviceGetCurrentClocksThrottleReasons, (g->dev, &reasons));
-    g->values.v[GPU_ROW_REASONS] = known(rc == NVML_OK, (double)reasons);
+    g->values.v[GPU_ROW_REASONS] = known_or_nan(rc == NVML_OK, (double)reasons);
     rc = GPU_ASK(s, -1, DeviceGetPerformanceState, (g->dev, &state));
-    g->values.v[GPU_ROW_PSTATE] = known(rc == NVML_OK && state >= 0 && state <= 15, state);
+    g->values.v[GPU_ROW_PSTATE] = known_or_nan(rc == NVML_OK && state >= 0 && state <= 15, state);
 }
 
 static void ask_medium(struct gpu_sampler *s, struct gpu_dev *g)
@@ -279,9 +279,10 @@ static void ask_medium(struct gpu_sampler *s, struct gpu_dev *g)
     double *v = g->values.v;
     bool ok = GPU_ASK(s, -1, DeviceGetMarginTemperature, (g->dev, &margin)) == NVML_OK;
 
-    v[GPU_ROW_TEMP_MARGIN] = known(ok, margin.celsius);
+    v[GPU_ROW_TEMP_MARGIN] = known_or_nan(ok, margin.celsius);
     ok = GPU_ASK(s, -1, DeviceGetPcieReplayCounter, (g->dev, &replay)) == NVML_OK;
-    v[GPU_ROW_PCIE_REPLAY] = known(ok, gpu_carry_on(&g->carry->rows[GPU_ROW_PCIE_REPLAY], replay));
+    v[GPU_ROW_PCIE_REPLAY] =
+        known_or_nan(ok, gpu_carry_on(&g->carry->rows[GPU_ROW_PCIE_REPLAY], replay));
     ASK_UINT(s, g, DeviceGetEnforcedPowerLimit, GPU_ROW_POWER_LIMIT, 1e-3);
     ASK_UINT(s, g, DeviceGetCurrPcieLinkGeneration, GPU_ROW_PCIE_GEN, 1);
     ASK_UINT(s, g, DeviceGetCurrPcieLinkWidth, GPU_ROW_PCIE_WIDTH, 1);
@@ -294,13 +295,13 @@ static void ask_banks(struct gpu_sampler *s, struct gpu_dev *g)
     double *v = g->values.v;
     bool ok = GPU_ASK(s, -1, DeviceGetRowRemapperHistogram, (g->dev, &b)) == NVML_OK;
 
-    v[GPU_ROW_BANKS_MAX] = known(ok, b.max);
-    v[GPU_ROW_BANKS_HIGH] = known(ok, b.high);
-    v[GPU_ROW_BANKS_PARTIAL] = known(ok, b.partial);
-    v[GPU_ROW_BANKS_LOW] = known(ok, b.low);
-    v[GPU_ROW_BANKS_NONE] = known(ok, b.none);
+    v[GPU_ROW_BANKS_MAX] = known_or_nan(ok, b.max);
+    v[GPU_ROW_BANKS_HIGH] = known_or_nan(ok, b.high);
+    v[GPU_ROW_BANKS_PARTIAL] = known_or_nan(ok, b.partial);
+    v[GPU_ROW_BANKS_LOW] = known_or_nan(ok, b.low);
+    v[GPU_ROW_BANKS_NONE] = known_or_nan(ok, b.none);
     ok = GPU_ASK(s, -1, DeviceGetSramEccErrorStatus, (g->dev, &sram)) == NVML_OK;
-    v[GPU_ROW_SRAM] = known(ok, sram.exceeded != 0);
+    v[GPU_ROW_SRAM] = known_or_nan(ok, sram.exceeded != 0);
 }
 
 static void ask_slow(struct gpu_sampler *s, struct gpu_dev *g)
@@ -310,11 +311,11 @@ static void ask_slow(struct gpu_sampler *s, struct gpu_dev *g)
     double *v = g->values.v;
     bool ok = GPU_ASK(s, -1, DeviceGetEccMode, (g->dev, &now, &next)) == NVML_OK;
 
-    v[GPU_ROW_ECC_MODE] = known(ok, now != 0);
+    v[GPU_ROW_ECC_MODE] = known_or_nan(ok, now != 0);
     ok = GPU_ASK(s, -1, DeviceGetPersistenceMode, (g->dev, &now)) == NVML_OK;
-    v[GPU_ROW_PERSISTENCE] = known(ok, now != 0);
+    v[GPU_ROW_PERSISTENCE] = known_or_nan(ok, now != 0);
     ok = GPU_ASK(s, -1, DeviceGetGpuFabricInfoV, (g->dev, (void *)&fabric)) == NVML_OK;
-    v[GPU_ROW_FABRIC] = known(ok, fabric.state);
+    v[GPU_ROW_FABRIC] = known_or_nan(ok, fabric.state);
     if (ok && fabric.state == NVML_FABRIC_COMPLETED && fabric.status != NVML_OK)
         v[GPU_ROW_FABRIC] = NVML_FABRIC_COMPLETED + 1; /* DCGM's number of a failure */
     ASK_UINT(s, g, DeviceGetPowerManagementDefaultLimit, GPU_ROW_POWER_DEFAULT, 1e-3);
@@ -344,7 +345,7 @@ static bool gpm_ready(struct gpu_sampler *s, struct nvml_dev *dev, struct gpu_gp
     if (g->unsupported || g->samples[1])
         return !g->unsupported;
     rc = GPU_ASK(s, -1, GpmQueryDeviceSupport, (dev, &yes));
-    g->unsupported = never(rc) || (rc == NVML_OK && !yes.supported);
+    g->unsupported = never_told(rc) || (rc == NVML_OK && !yes.supported);
     if (rc != NVML_OK || !yes.supported)
         return false; /* another code: asked again in the next round */
     return GPU_ASK(s, -1, GpmSampleAlloc, (&g->samples[0])) == NVML_OK &&
@@ -372,7 +373,8 @@ static void gpm_compare(struct gpu_sampler *s, struct gpu_gpm *g, double *v)
     for (size_t i = 0; i < gpu_gpm_rows_count; i++) {
         bool ok = rc == NVML_OK && get.metrics[i].rc == NVML_OK && isfinite(get.metrics[i].value);
 
-        v[gpu_gpm_rows[i].row] = known(ok, gpm_value(get.metrics[i].value, gpu_gpm_rows[i].factor));
+        v[gpu_gpm_rows[i].row] =
+            known_or_nan(ok, gpm_value(get.metrics[i].value, gpu_gpm_rows[i].factor));
     }
     g->unsupported = rc == NVML_VERSION_MISMATCH || rc == NVML_NOT_SUPPORTED;
 }
@@ -568,7 +570,7 @@ bool gpu_attach(struct gpu_sampler *s, struct gpu_dev *g)
     gpu_gpm_release(s, &g->gpm);
     gpu_values_clear(&g->values, !g->known);
     rc = GPU_ASK(s, -1, DeviceGetHandleByIndex_v2, (g->index, &g->dev));
-    if (older(rc))
+    if (is_older_driver(rc))
         rc = GPU_ASK(s, -1, DeviceGetHandleByIndex, (g->index, &g->dev));
     if (rc == NVML_OK && g->dev)
         ask_identity(s, g);

@@ -70,7 +70,7 @@ void gpu_sampler_free(struct gpu_sampler *s)
 }
 
 /* ---- the driver ---- */
-static int refused(struct gpu_sampler *s, const char *call, int rc)
+static int open_refused(struct gpu_sampler *s, const char *call, int rc)
 {
     char why[96];
 
@@ -79,7 +79,7 @@ static int refused(struct gpu_sampler *s, const char *call, int rc)
     return rc == NVML_SKEW ? GPU_EXIT_SKEW : GPU_EXIT_NO_DRIVER;
 }
 
-static bool older(int rc)
+static bool is_older_driver(int rc)
 {
     return rc == NVML_NOT_SUPPORTED || rc == NVML_NO_FUNCTION;
 }
@@ -97,22 +97,22 @@ int gpu_sampler_open(struct gpu_sampler *s)
         return GPU_EXIT_NO_DRIVER;
     }
     rc = GPU_ASK(s, -1, Init_v2, ());
-    if (older(rc))
+    if (is_older_driver(rc))
         rc = GPU_ASK(s, -1, Init, ());
     if (s->ended)
         return GPU_EXIT_ASKED;
     if (rc != NVML_OK) {
         s->api.Shutdown = NULL; /* there is nothing to shut down */
-        return refused(s, "nvmlInit_v2", rc);
+        return open_refused(s, "nvmlInit_v2", rc);
     }
     if (GPU_ASK(s, -1, SystemGetDriverVersion, (s->driver, sizeof(s->driver) - 1)) != NVML_OK)
         s->driver[0] = '\0';
     str_make_text(s->driver);
     rc = GPU_ASK(s, -1, DeviceGetCount_v2, (&count));
-    if (older(rc))
+    if (is_older_driver(rc))
         rc = GPU_ASK(s, -1, DeviceGetCount, (&count));
     if (rc != NVML_OK && !s->ended)
-        return refused(s, "nvmlDeviceGetCount_v2", rc);
+        return open_refused(s, "nvmlDeviceGetCount_v2", rc);
     s->gpu_count = count < NVML_GPUS_MAX ? count : NVML_GPUS_MAX;
     return GPU_EXIT_ASKED;
 }
@@ -136,7 +136,7 @@ void gpu_tell_lost(struct gpu_sampler *s)
 }
 
 /* True when it can be asked. */
-static bool ready(struct gpu_sampler *s, struct gpu_dev *g)
+static bool gpu_ready(struct gpu_sampler *s, struct gpu_dev *g)
 {
     if (atomic_load(&s->page->skip) >> g->index & 1) {
         g->dev = NULL;
@@ -161,7 +161,7 @@ bool gpu_sampler_sample(struct gpu_sampler *s, int64_t now_ns)
     gpu_processes_begin(s);
     for (unsigned i = 0; i < s->gpu_count && !s->fatal && !s->ended; i++) {
         s->gpu = &s->gpus[i];
-        if (ready(s, s->gpu)) {
+        if (gpu_ready(s, s->gpu)) {
             gpu_ask_all(s, now_ns);
             if (!s->gpu->lost)
                 gpu_recovery_check(s);

@@ -184,7 +184,7 @@ static const struct rule *rule_of(const char *line)
 
 /* ---- reading ---- */
 
-struct slot {
+struct flood_slot {
     int tokens;
     bool used;
     int64_t refilled_us, told_us;
@@ -205,7 +205,7 @@ struct kmsg {
     struct kmsg_stats stats;
     uint64_t lost_untold;
     uint32_t lines_id, dropped_id;
-    struct slot slots[KMSG_SLOTS];
+    struct flood_slot slots[KMSG_SLOTS];
     char text[KMSG_RECORD_MAX]; /* of a file: what is left of the last read */
     size_t len;
 };
@@ -276,7 +276,7 @@ void kmsg_stats(const struct kmsg *k, struct kmsg_stats *out)
 }
 
 /* \xNN as the byte it stands for; a line end inside a record becomes a blank. */
-static void unescape(char *s)
+static void unescape_record(char *s)
 {
     char *out = s;
 
@@ -331,7 +331,7 @@ static bool line_read(char *line, struct kmsg_line *out)
                                    .seq = seq,
                                    .has_seq = true,
                                    .facility = (unsigned)(prefix >> 3) };
-    unescape(out->text);
+    unescape_record(out->text);
     str_make_text(out->text);
     return true;
 }
@@ -390,29 +390,30 @@ static int64_t time_of(const struct kmsg *k, int64_t us)
     return own;
 }
 
-static void tell(const struct kmsg *k, struct telemetry *t, int64_t us, struct telemetry_event *e)
+static void tell_at(const struct kmsg *k, struct telemetry *t, int64_t us,
+                    struct telemetry_event *e)
 {
     e->time_ns = time_of(k, us);
     telemetry_event(t, e);
 }
 
-static void cut_tell(const struct kmsg *k, struct telemetry *t, struct slot *s, int64_t us)
+static void cut_tell(const struct kmsg *k, struct telemetry *t, struct flood_slot *s, int64_t us)
 {
     struct telemetry_event e = { .kind = TELEMETRY_EVENT_KERNEL, .gpu = -1 };
 
     snprintf(e.text, sizeof(e.text), "%llu more %s of the kernel log like '%s' %s left out",
              (unsigned long long)s->cut, s->cut == 1 ? "line" : "lines", s->what,
              s->cut == 1 ? "was" : "were");
-    tell(k, t, us, &e);
+    tell_at(k, t, us, &e);
     s->cut = 0;
     s->told_us = us;
 }
 
 /* The slot of a kind; when all its places are taken it shares the last of them. */
-static struct slot *slot_of(struct kmsg *k, const char *what)
+static struct flood_slot *slot_of(struct kmsg *k, const char *what)
 {
     size_t at = crc32c(0, what, strlen(what));
-    struct slot *s = NULL;
+    struct flood_slot *s = NULL;
 
     for (size_t i = 0; i < KMSG_PROBES; i++) {
         s = &k->slots[(at + i) & (KMSG_SLOTS - 1)];
@@ -425,12 +426,13 @@ static struct slot *slot_of(struct kmsg *k, const char *what)
 /* Whether one more of this kind may be told now. */
 static bool slot_take(struct kmsg *k, struct telemetry *t, const char *what, int64_t us)
 {
-    struct slot *s = slot_of(k, what);
+    struct flood_slot *s = slot_of(k, what);
     int64_t now = us < 0 ? s->refilled_us : us, more;
 
     if (!s->used) {
-        *s =
-            (struct slot){ .used = true, .tokens = KMSG_BURST, .refilled_us = now, .told_us = now };
+        *s = (struct flood_slot){
+            .used = true, .tokens = KMSG_BURST, .refilled_us = now, .told_us = now
+        };
         (void)str_copy(s->what, sizeof(s->what), what);
     }
     more = now > s->refilled_us ? (now - s->refilled_us) / KMSG_REFILL_US : 0;
@@ -479,11 +481,11 @@ static size_t xid_tell(struct kmsg *k, struct telemetry *t, const struct kmsg_li
     snprintf(e.text, sizeof(e.text), "%s: %.180s; ", what, words);
     (void)str_copy(e.text + strlen(e.text), sizeof(e.text) - strlen(e.text), rest);
     str_make_text(e.text); /* a character may have been cut in two */
-    tell(k, t, l->us, &e);
+    tell_at(k, t, l->us, &e);
     if (!asks_for_recovery(code, rest))
         return 1;
     e.kind = TELEMETRY_EVENT_RECOVERY;
-    tell(k, t, l->us, &e);
+    tell_at(k, t, l->us, &e);
     return 2;
 }
 
@@ -547,7 +549,7 @@ static size_t line_take(struct kmsg *k, struct telemetry *t, const struct kmsg_l
     snprintf(e.text, sizeof(e.text), "%.*s", (int)sizeof(e.text) - 1, l->text);
     str_make_text(e.text);
     kmsg_locate(t, &e, bdf);
-    tell(k, t, l->us, &e);
+    tell_at(k, t, l->us, &e);
     return 1;
 }
 
@@ -587,7 +589,7 @@ static size_t lost_tell(struct kmsg *k, struct telemetry *t, bool gap)
         snprintf(e.text, sizeof(e.text),
                  "messages of the kernel log were lost before they could be read");
     k->lost_untold = 0;
-    tell(k, t, -1, &e);
+    tell_at(k, t, -1, &e);
     return 1;
 }
 

@@ -23,18 +23,18 @@ enum {
     XID_BUCKET_MS = XID_COUNT_WINDOW_MS / XID_BUCKETS
 };
 
-struct side {
+struct xid_side {
     int64_t times[XID_UNPAIRED_MAX]; /* of unpaired reports, in the order in which they came */
     size_t count;
 };
-struct entry {
+struct xid_entry {
     struct xid_count seen;
-    struct side sides[2]; /* the driver's, the log's */
+    struct xid_side sides[2]; /* the driver's, the log's */
     uint32_t buckets[XID_BUCKETS];
     int64_t newest; /* bucket since 1970 */
 };
 struct xid_counts {
-    struct entry **list; /* owned, each owned: readers keep pointers to what they were given */
+    struct xid_entry **list; /* owned, each owned: readers keep pointers to what they were given */
     size_t count, cap;
 };
 
@@ -53,7 +53,7 @@ void xid_counts_free(struct xid_counts *x)
     free(x);
 }
 
-static struct entry *find(struct xid_counts *x, int gpu, const char *bdf, int code)
+static struct xid_entry *find_count(struct xid_counts *x, int gpu, const char *bdf, int code)
 {
     for (size_t i = 0; i < x->count; i++) {
         const struct xid_count *c = &x->list[i]->seen;
@@ -64,31 +64,31 @@ static struct entry *find(struct xid_counts *x, int gpu, const char *bdf, int co
     if (x->count == XID_COUNTS_MAX)
         return NULL;
     VEC_GROW(x->list, x->count, x->cap);
-    x->list[x->count] = xcalloc(1, sizeof(struct entry));
+    x->list[x->count] = xcalloc(1, sizeof(struct xid_entry));
     x->list[x->count]->seen = (struct xid_count){ .gpu = gpu, .code = code };
     (void)str_copy(x->list[x->count]->seen.bdf, sizeof(x->list[0]->seen.bdf), bdf ? bdf : "");
     return x->list[x->count++];
 }
 
-static void drop(struct side *s, size_t i)
+static void drop_report(struct xid_side *s, size_t i)
 {
     s->count--;
     memmove(s->times + i, s->times + i + 1, (s->count - i) * sizeof(s->times[0]));
 }
 
 /* Is it the twin of a report that waits? */
-static bool pair(struct side *other, int64_t time_ns)
+static bool pair_report(struct xid_side *other, int64_t time_ns)
 {
     for (size_t i = 0; i < other->count; i++)
         if (llabs(other->times[i] - time_ns) <= XID_WINDOW_MS * INT64_C(1000000)) {
-            drop(other, i);
+            drop_report(other, i);
             return true;
         }
     return false;
 }
 
 /* Buckets between the newest and now are empty; a clock that was set back leaves them. */
-static void roll(struct entry *e, int64_t time_ns)
+static void roll_window(struct xid_entry *e, int64_t time_ns)
 {
     int64_t now = time_ns / (XID_BUCKET_MS * INT64_C(1000000));
 
@@ -101,30 +101,30 @@ static void roll(struct entry *e, int64_t time_ns)
 bool xid_counts_take(struct xid_counts *x, int gpu, const char *bdf, int code, bool of_log,
                      int64_t time_ns)
 {
-    struct entry *e = time_ns >= 0 ? find(x, gpu, bdf, code) : NULL;
-    struct side *own;
+    struct xid_entry *e = time_ns >= 0 ? find_count(x, gpu, bdf, code) : NULL;
+    struct xid_side *own;
 
     if (!e)
         return true; /* told, not counted */
-    if (pair(&e->sides[!of_log], time_ns))
+    if (pair_report(&e->sides[!of_log], time_ns))
         return false;
     own = &e->sides[of_log];
     if (own->count == XID_UNPAIRED_MAX)
-        drop(own, 0);
+        drop_report(own, 0);
     own->times[own->count++] = time_ns;
     e->seen.total++;
-    roll(e, time_ns);
+    roll_window(e, time_ns);
     e->buckets[e->newest % XID_BUCKETS]++;
     return true;
 }
 
 const struct xid_count *xid_counts_get(struct xid_counts *x, size_t i, int64_t now_ns)
 {
-    struct entry *e = i < x->count ? x->list[i] : NULL;
+    struct xid_entry *e = i < x->count ? x->list[i] : NULL;
 
     if (!e)
         return NULL;
-    roll(e, now_ns);
+    roll_window(e, now_ns);
     e->seen.window = 0;
     for (size_t k = 0; k < XID_BUCKETS; k++)
         e->seen.window += e->buckets[k];

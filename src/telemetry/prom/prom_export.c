@@ -36,7 +36,7 @@ struct line_label {
     int place; /* see place_of() */
 };
 
-struct page {
+struct export_page {
     const struct prom_export_opts *o;
     struct buf *out;
     struct telemetry *t;
@@ -161,7 +161,7 @@ static int place_of(const char *name)
     return str_starts(name, "DCGM_") ? FIELD : OTHER;
 }
 
-static bool before(const struct line_label *a, const struct line_label *b)
+static bool label_before(const struct line_label *a, const struct line_label *b)
 {
     return a->place != b->place ? a->place < b->place : strcmp(a->name, b->name) < 0;
 }
@@ -177,7 +177,7 @@ static size_t put_label(struct line_label *all, size_t count, const char *name, 
     for (i = 0; i < count; i++)
         if (strcmp(all[i].name, name) == 0)
             return count;
-    for (i = count; i > 0 && before(&l, &all[i - 1]); i--)
+    for (i = count; i > 0 && label_before(&l, &all[i - 1]); i--)
         all[i] = all[i - 1];
     all[i] = l;
     return count + 1;
@@ -193,7 +193,7 @@ static bool label_name_ok(const char *s)
 }
 
 /* The job, pod, … that has the GPU now. */
-static size_t put_job(const struct page *p, struct line_label *all, size_t count)
+static size_t put_job(const struct export_page *p, struct line_label *all, size_t count)
 {
     const char *index = NULL, *instance = NULL;
     const struct json *gpu = NULL;
@@ -215,7 +215,7 @@ static size_t put_job(const struct page *p, struct line_label *all, size_t count
     return count;
 }
 
-static size_t gpu_labels(const struct page *p, const struct telemetry_series *s, bool dcgm,
+static size_t gpu_labels(const struct export_page *p, const struct telemetry_series *s, bool dcgm,
                          struct line_label *all)
 {
     size_t count = 0;
@@ -250,7 +250,7 @@ static void add_labels(struct buf *out, const struct line_label *all, size_t cou
 
 /* ---- a family */
 
-struct family {
+struct export_family {
     const char *name;
     const struct telemetry_metric *metric; /* whose words and kind it has */
     bool dcgm, begun;
@@ -276,7 +276,7 @@ static uint64_t labels_hash(const struct line_label *all, size_t count)
     return sum ? sum : 1;
 }
 
-static bool seen_before(struct family *f, uint64_t hash)
+static bool seen_before(struct export_family *f, uint64_t hash)
 {
     size_t i = hash & f->seen_mask;
 
@@ -287,8 +287,8 @@ static bool seen_before(struct family *f, uint64_t hash)
     return false;
 }
 
-static bool fits(struct family *f, const struct telemetry_series *s, const struct line_label *all,
-                 size_t count)
+static bool fits_family(struct export_family *f, const struct telemetry_series *s,
+                        const struct line_label *all, size_t count)
 {
     if (s->metric->family_type != f->metric->family_type ||
         (f->metric->family_type == TELEMETRY_PLAIN && s->metric->kind != f->metric->kind))
@@ -301,7 +301,7 @@ static bool fits(struct family *f, const struct telemetry_series *s, const struc
 
 /* A counter's family in OpenMetrics lacks the _total of its samples; one whose name has none, or
  * whose family another metric is, has no type there. */
-static bool is_open_counter(const struct page *p, const struct family *f)
+static bool is_open_counter(const struct export_page *p, const struct export_family *f)
 {
     size_t len = strlen(f->name);
 
@@ -317,7 +317,7 @@ static bool is_open_counter(const struct page *p, const struct family *f)
 }
 
 /* node_exporter has counters without _total, and says nothing of their type. */
-static const char *type_of(const struct page *p, const struct family *f)
+static const char *type_of(const struct export_page *p, const struct export_family *f)
 {
     if (f->metric->family_type != TELEMETRY_PLAIN)
         return f->metric->family_type == TELEMETRY_HISTOGRAM ? "histogram" : "summary";
@@ -328,7 +328,7 @@ static const char *type_of(const struct page *p, const struct family *f)
     return str_starts(f->name, "node_") && !str_ends(f->name, "_total") ? "untyped" : "counter";
 }
 
-static void begin_family(struct page *p, struct family *f)
+static void begin_family(struct export_page *p, struct export_family *f)
 {
     size_t len = strlen(f->name);
     bool open = p->o->open_metrics;
@@ -344,12 +344,12 @@ static void begin_family(struct page *p, struct family *f)
     buf_addf(p->out, "# TYPE %.*s %s\n", (int)len, f->name, type_of(p, f));
 }
 
-static bool is_row(const struct page *p, const struct telemetry_metric *m)
+static bool is_row(const struct export_page *p, const struct telemetry_metric *m)
 {
     return m >= p->rows && m < p->rows + p->row_count;
 }
 
-static void add_series(struct page *p, struct family *f, uint32_t id)
+static void add_series(struct export_page *p, struct export_family *f, uint32_t id)
 {
     const struct telemetry_series *s = telemetry_get(p->t, id);
     bool own = is_row(p, s->metric);
@@ -360,7 +360,7 @@ static void add_series(struct page *p, struct family *f, uint32_t id)
 
     if (!own && !str_eq(foreign_name(s->metric), f->name))
         return; /* an application's, in the family of DCGM's other name */
-    if (!fits(f, s, all, count)) {
+    if (!fits_family(f, s, all, count)) {
         p->left_out++;
         return;
     }
@@ -379,7 +379,7 @@ static void add_series(struct page *p, struct family *f, uint32_t id)
 }
 
 /* Room to see label sets twice, where that can be: among an application's. */
-static void begin_seen(struct page *p, struct family *f, uint32_t head)
+static void begin_seen(struct export_page *p, struct export_family *f, uint32_t head)
 {
     bool foreign = false;
     size_t n = 0, cap = 1;
@@ -392,10 +392,10 @@ static void begin_seen(struct page *p, struct family *f, uint32_t head)
     f->seen_mask = cap - 1;
 }
 
-static void add_family(struct page *p, const struct telemetry_metric *m, const char *name,
+static void add_family(struct export_page *p, const struct telemetry_metric *m, const char *name,
                        bool dcgm, uint32_t head)
 {
-    struct family f = { .name = name, .metric = m, .dcgm = dcgm };
+    struct export_family f = { .name = name, .metric = m, .dcgm = dcgm };
 
     begin_seen(p, &f, head);
     for (uint32_t id = head; id != nothing; id = p->next[id])
@@ -414,7 +414,7 @@ static bool pattern_is(const char *pattern, const struct telemetry_metric *m)
     return false;
 }
 
-static bool is_wanted(const struct page *p, const struct telemetry_metric *m)
+static bool is_wanted(const struct export_page *p, const struct telemetry_metric *m)
 {
     if (!p->o->only)
         return true;
@@ -466,13 +466,14 @@ enum rc prom_export_patterns_read(struct arena *a, const char *text, const char 
     return RC_OK;
 }
 
-static enum prom_export_names names_of(const struct page *p)
+static enum prom_export_names names_of(const struct export_page *p)
 {
     return p->o->names ? p->o->names : PROM_EXPORT_OLD;
 }
 
 /* A histogram is wanted as a whole, whichever of its lines is. */
-static bool family_wanted(const struct page *p, const struct telemetry_metric *m, uint32_t head)
+static bool family_wanted(const struct export_page *p, const struct telemetry_metric *m,
+                          uint32_t head)
 {
     bool wanted = is_wanted(p, m);
 
@@ -482,7 +483,7 @@ static bool family_wanted(const struct page *p, const struct telemetry_metric *m
     return wanted;
 }
 
-static void add_metric(struct page *p, const struct telemetry_metric *m, uint32_t head)
+static void add_metric(struct export_page *p, const struct telemetry_metric *m, uint32_t head)
 {
     enum prom_export_names names = names_of(p);
 
@@ -507,7 +508,7 @@ static int foreign_cmp(const void *a, const void *b)
                   foreign_name(*(const struct telemetry_metric *const *)b));
 }
 
-static void find_foreign(struct page *p)
+static void find_foreign(struct export_page *p)
 {
     size_t cap = 0, unique = 0;
 
@@ -529,7 +530,7 @@ static void find_foreign(struct page *p)
     p->foreign_count = unique;
 }
 
-static bool is_written_as(const struct page *p, const struct telemetry_metric *row,
+static bool is_written_as(const struct export_page *p, const struct telemetry_metric *row,
                           const char *name)
 {
     enum prom_export_names names = names_of(p);
@@ -539,7 +540,7 @@ static bool is_written_as(const struct page *p, const struct telemetry_metric *r
 }
 
 /* The family a series stands in: its row, that of the same name, or its own behind all rows. */
-static size_t family_of(const struct page *p, const struct telemetry_metric *m)
+static size_t family_of(const struct export_page *p, const struct telemetry_metric *m)
 {
     const struct telemetry_metric *row = is_row(p, m) ? m : telemetry_metric_named(m->prom);
     const struct telemetry_metric **own;
@@ -551,7 +552,7 @@ static size_t family_of(const struct page *p, const struct telemetry_metric *m)
     return p->row_count + (size_t)(own - p->foreign);
 }
 
-static void group(struct page *p)
+static void group_series(struct export_page *p)
 {
     size_t families;
 
@@ -572,7 +573,7 @@ static void group(struct page *p)
     }
 }
 
-static void read_gpu_labels(struct page *p)
+static void read_gpu_labels(struct export_page *p)
 {
     struct json *tree;
     struct buf b;
@@ -584,9 +585,9 @@ static void read_gpu_labels(struct page *p)
     buf_release(&b);
 }
 
-static void add_left_out(struct page *p)
+static void add_left_out(struct export_page *p)
 {
-    struct family f = { .metric = p->counted };
+    struct export_family f = { .metric = p->counted };
 
     if (!f.metric || !is_wanted(p, f.metric))
         return;
@@ -597,7 +598,7 @@ static void add_left_out(struct page *p)
 
 void prom_export_write(struct telemetry *t, const struct prom_export_opts *o, struct buf *out)
 {
-    struct page p = { .o = o, .out = out, .t = t };
+    struct export_page p = { .o = o, .out = out, .t = t };
     size_t cap = telemetry_count(t);
 
     p.rows = telemetry_metrics(&p.row_count);
@@ -608,7 +609,7 @@ void prom_export_write(struct telemetry *t, const struct prom_export_opts *o, st
     if (p.count > cap) /* series that were made meanwhile come next time */
         p.count = cap;
     read_gpu_labels(&p);
-    group(&p);
+    group_series(&p);
     for (size_t i = 0; i < p.row_count; i++)
         add_metric(&p, &p.rows[i], p.first[i]);
     for (size_t i = 0; i < p.foreign_count; i++)

@@ -412,7 +412,7 @@ static void lines_take(struct prom *x, const char *text, size_t len)
     }
 }
 
-static enum rc verdict(const struct prom *x, struct err *err)
+static enum rc parse_verdict(const struct prom *x, struct err *err)
 {
     if (x->bad && !x->good)
         return err_set(err, RC_PARSE, "the text has no metrics (%zu lines are none)", x->bad);
@@ -428,7 +428,7 @@ enum rc prom_parse_each(const char *text, size_t len,
     if (len > PROM_PARSE_MAX)
         return err_set(err, RC_LIMIT, "metrics of %zu bytes are more than %d", len, PROM_PARSE_MAX);
     lines_take(&x, text, len);
-    return verdict(&x, err);
+    return parse_verdict(&x, err);
 }
 
 enum rc prom_parse_take(struct telemetry *t, unsigned source, const char *text, size_t len,
@@ -444,5 +444,5 @@ enum rc prom_parse_take(struct telemetry *t, unsigned source, const char *text, 
     telemetry_begin(t, source, now_ns);
     lines_take(&x, text, len);
     telemetry_end(t);
-    return verdict(&x, err);
+    return parse_verdict(&x, err);
 }

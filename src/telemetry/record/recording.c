@@ -15,7 +15,7 @@
 
 enum { PIECE_BYTES = 64 << 10 };
 
-struct reading {
+struct recording_reading {
     const struct recording_opts *o;
     unsigned mark; /* source "agent" */
     uint64_t seconds;
@@ -24,7 +24,7 @@ struct reading {
 
 static bool on_batch(void *arg, unsigned source, int64_t time_ns)
 {
-    struct reading *r = arg;
+    struct recording_reading *r = arg;
 
     if (source != r->mark)
         return true;
@@ -48,7 +48,7 @@ static void take_host(const char *head, struct recording_end *out)
 
 enum rc recording_read(const struct recording_opts *o, struct recording_end *out, struct err *err)
 {
-    struct reading r = { .o = o, .mark = telemetry_source(o->into, "agent") };
+    struct recording_reading r = { .o = o, .mark = telemetry_source(o->into, "agent") };
     struct recording_end end = { 0 };
     struct stream_reader *s;
     uint64_t fed = 0;

@@ -63,7 +63,7 @@ uint64_t stream_taken(const struct stream_reader *r)
     return r->taken;
 }
 
-static enum rc wrong(struct stream_reader *r, const char *why)
+static enum rc stream_wrong(struct stream_reader *r, const char *why)
 {
     (void)snprintf(r->wrong, sizeof(r->wrong), "the stream is wrong at byte %llu: %s",
                    (unsigned long long)r->taken, why);
@@ -72,12 +72,12 @@ static enum rc wrong(struct stream_reader *r, const char *why)
 
 /* ---- a payload */
 
-struct cursor {
+struct record_cursor {
     const char *p, *end;
     bool bad; /* something reached beyond the end; what was read is zero */
 };
 
-static bool take(struct cursor *c, void *out, size_t len)
+static bool take_bytes(struct record_cursor *c, void *out, size_t len)
 {
     if (c->bad || (size_t)(c->end - c->p) < len) {
         c->bad = true;
@@ -89,40 +89,40 @@ static bool take(struct cursor *c, void *out, size_t len)
     return true;
 }
 
-static unsigned take_u8(struct cursor *c)
+static unsigned take_u8(struct record_cursor *c)
 {
     uint8_t v;
 
-    (void)take(c, &v, sizeof(v));
+    (void)take_bytes(c, &v, sizeof(v));
     return v;
 }
 
-static unsigned take_u16(struct cursor *c)
+static unsigned take_u16(struct record_cursor *c)
 {
     uint16_t v;
 
-    (void)take(c, &v, sizeof(v));
+    (void)take_bytes(c, &v, sizeof(v));
     return le16toh(v);
 }
 
-static uint32_t take_u32(struct cursor *c)
+static uint32_t take_u32(struct record_cursor *c)
 {
     uint32_t v;
 
-    (void)take(c, &v, sizeof(v));
+    (void)take_bytes(c, &v, sizeof(v));
     return le32toh(v);
 }
 
-static uint64_t take_u64(struct cursor *c)
+static uint64_t take_u64(struct record_cursor *c)
 {
     uint64_t v;
 
-    (void)take(c, &v, sizeof(v));
+    (void)take_bytes(c, &v, sizeof(v));
     return le64toh(v);
 }
 
 /* At most cap - 1 bytes of it; the rest is passed over, a NUL inside ends it. */
-static void take_text(struct cursor *c, char *out, size_t cap)
+static void take_text(struct record_cursor *c, char *out, size_t cap)
 {
     size_t len = take_u16(c), n;
 
@@ -137,7 +137,7 @@ static void take_text(struct cursor *c, char *out, size_t cap)
     c->p += len;
 }
 
-static bool take_time(struct stream_reader *r, struct cursor *c, int64_t *out)
+static bool take_time(struct stream_reader *r, struct record_cursor *c, int64_t *out)
 {
     int64_t t = (int64_t)take_u64(c);
 
@@ -174,7 +174,7 @@ static unsigned source_of(struct stream_reader *r, const char *name)
     return telemetry_source(r->o.into, full);
 }
 
-static const char *series(struct stream_reader *r, struct cursor *c)
+static const char *take_series(struct stream_reader *r, struct record_cursor *c)
 {
     char name[TELEMETRY_NAME_MAX], metric[TELEMETRY_NAME_MAX], help[TELEMETRY_VALUE_MAX];
     char names[TELEMETRY_LABELS_MAX][TELEMETRY_NAME_MAX],
@@ -210,7 +210,7 @@ static const char *series(struct stream_reader *r, struct cursor *c)
     return NULL;
 }
 
-static const char *batch(struct stream_reader *r, struct cursor *c)
+static const char *take_batch(struct stream_reader *r, struct record_cursor *c)
 {
     enum { ENTRY = sizeof(uint32_t) + sizeof(double) };
     unsigned source = take_u16(c);
@@ -237,7 +237,7 @@ static const char *batch(struct stream_reader *r, struct cursor *c)
     return NULL;
 }
 
-static const char *event(struct stream_reader *r, struct cursor *c)
+static const char *take_event(struct stream_reader *r, struct record_cursor *c)
 {
     struct telemetry_event e = { 0 };
     bool ok = take_time(r, c, &e.time_ns);
@@ -257,7 +257,7 @@ static const char *event(struct stream_reader *r, struct cursor *c)
     return NULL;
 }
 
-static const char *doc(struct stream_reader *r, struct cursor *c)
+static const char *take_doc(struct stream_reader *r, struct record_cursor *c)
 {
     struct arena a = { 0 };
     char name[TELEMETRY_NAME_MAX];
@@ -283,19 +283,19 @@ static const char *doc(struct stream_reader *r, struct cursor *c)
     return why;
 }
 
-static const char *apply(struct stream_reader *r, const char *record, size_t len)
+static const char *apply_record(struct stream_reader *r, const char *record, size_t len)
 {
-    struct cursor c = { .p = record + 1, .end = record + len };
+    struct record_cursor c = { .p = record + 1, .end = record + len };
 
     switch ((enum stream_type)(unsigned char)record[0]) {
     case STREAM_SERIES:
-        return series(r, &c);
+        return take_series(r, &c);
     case STREAM_BATCH:
-        return batch(r, &c);
+        return take_batch(r, &c);
     case STREAM_DOC:
-        return doc(r, &c);
+        return take_doc(r, &c);
     case STREAM_EVENT:
-        return event(r, &c);
+        return take_event(r, &c);
     }
     return NULL; /* of a newer program */
 }
@@ -366,7 +366,7 @@ static const char *take_record(struct stream_reader *r, const char *p, size_t le
     len -= STREAM_FRAME_LEN;
     if (le32toh(crc) != crc32c(0, p, len))
         return "the checksum of a record does not fit";
-    return apply(r, p, len);
+    return apply_record(r, p, len);
 }
 
 /* One part from p[0..len) when it is whole; returns its size, 0 when it is not or is wrong. */
@@ -384,7 +384,7 @@ static size_t take_part(struct stream_reader *r, const char *p, size_t len, cons
 }
 
 /* How much to add to what is pending: to the line end of a head, or the end of a record. */
-static size_t wanted(const struct stream_reader *r, const char *p, size_t len)
+static size_t bytes_wanted(const struct stream_reader *r, const char *p, size_t len)
 {
     const char *why = NULL;
     size_t size, have = r->pending.len, n;
@@ -400,7 +400,7 @@ static size_t wanted(const struct stream_reader *r, const char *p, size_t len)
     return n < len ? n : len;
 }
 
-static enum rc feed(struct stream_reader *r, const char *p, size_t len)
+static enum rc feed_piece(struct stream_reader *r, const char *p, size_t len)
 {
     const char *why = NULL;
 
@@ -408,7 +408,7 @@ static enum rc feed(struct stream_reader *r, const char *p, size_t len)
         size_t n;
 
         if (r->pending.len) {
-            n = wanted(r, p, len);
+            n = bytes_wanted(r, p, len);
             buf_add(&r->pending, p, n);
             if (take_part(r, r->pending.data, r->pending.len, &why))
                 buf_reset(&r->pending);
@@ -420,7 +420,7 @@ static enum rc feed(struct stream_reader *r, const char *p, size_t len)
             }
         }
         if (why)
-            return wrong(r, why);
+            return stream_wrong(r, why);
         p += n;
         len -= n;
     }
@@ -430,7 +430,7 @@ static enum rc feed(struct stream_reader *r, const char *p, size_t len)
 enum rc stream_feed(struct stream_reader *r, const void *data, size_t len, struct err *err)
 {
     r->stopped = false;
-    if (r->wrong[0] || feed(r, data, len))
+    if (r->wrong[0] || feed_piece(r, data, len))
         return err_set(err, RC_PARSE, "%s", r->wrong);
     return RC_OK;
 }

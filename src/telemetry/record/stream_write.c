@@ -50,13 +50,13 @@ static void add_text(struct buf *b, const char *s)
     buf_add(b, s ? s : "", len);
 }
 
-static void begin(struct stream_writer *w, enum stream_type type)
+static void record_begin(struct stream_writer *w, enum stream_type type)
 {
     buf_reset(&w->record);
     add_u8(&w->record, type);
 }
 
-static void end(struct stream_writer *w)
+static void record_end(struct stream_writer *w)
 {
     size_t len = w->record.len;
     uint32_t frame[2]; /* STREAM_FRAME_LEN */
@@ -105,7 +105,7 @@ void stream_series(struct stream_writer *w, unsigned source, uint32_t id,
 {
     struct buf *b = &w->record;
 
-    begin(w, STREAM_SERIES);
+    record_begin(w, STREAM_SERIES);
     add_u16(b, source);
     add_text(b, source_name);
     add_u32(b, id);
@@ -117,7 +117,7 @@ void stream_series(struct stream_writer *w, unsigned source, uint32_t id,
         add_text(b, s->labels[i].name);
         add_text(b, s->labels[i].value);
     }
-    end(w);
+    record_end(w);
 }
 
 void stream_batch(struct stream_writer *w, unsigned source, int64_t time_ns, const uint32_t *ids,
@@ -125,7 +125,7 @@ void stream_batch(struct stream_writer *w, unsigned source, int64_t time_ns, con
 {
     struct buf *b = &w->record;
 
-    begin(w, STREAM_BATCH);
+    record_begin(w, STREAM_BATCH);
     add_u16(b, source);
     add_u64(b, (uint64_t)time_ns);
     for (size_t i = 0; i < count; i++) {
@@ -137,27 +137,27 @@ void stream_batch(struct stream_writer *w, unsigned source, int64_t time_ns, con
         add_u32(b, ids[i]);
         add_u64(b, bits);
     }
-    end(w);
+    record_end(w);
 }
 
 void stream_event(struct stream_writer *w, const struct telemetry_event *e)
 {
     struct buf *b = &w->record;
 
-    begin(w, STREAM_EVENT);
+    record_begin(w, STREAM_EVENT);
     add_u64(b, (uint64_t)e->time_ns);
     add_u8(b, e->kind);
     add_u32(b, (uint32_t)e->gpu);
     add_u32(b, (uint32_t)e->code);
     add_text(b, e->text);
-    end(w);
+    record_end(w);
 }
 
 void stream_doc(struct stream_writer *w, const char *name, const char *json)
 {
-    begin(w, STREAM_DOC);
+    record_begin(w, STREAM_DOC);
     add_text(&w->record, name);
     if (json)
         buf_adds(&w->record, json);
-    end(w);
+    record_end(w);
 }
