@@ -844,28 +844,24 @@ static void budgets_follow(struct render *r, unsigned on)
         alerts_budgets_tell(r, has_rules);
 }
 
-static void site_follow(struct render *r, const struct render_target *t)
-{
-    const struct spec *s = r->spec;
-
-    for (size_t i = 0; i < s->node_count; i++)
-        if (group_is_used(r, &s->nodes[i], target_bit(t->name)))
-            item_follow(r, t, "nodes", &s->nodes[i], s->nodes[i].name);
-    for (size_t i = 0; i < s->fabric_count; i++)
-        item_follow(r, t, "fabrics", &s->fabrics[i], s->fabrics[i].name);
-    for (size_t i = 0; i < s->pool_count; i++)
-        item_follow(r, t, "pools", &s->pools[i], s->pools[i].name);
-    item_follow(r, t, "budgets", &s->budgets, NULL);
-    budgets_follow(r, target_bit(t->name));
-    agent_follow(r, target_bit(t->name));
-}
-
 void render_follow(struct render *r, const struct render_target *t)
 {
     unsigned on = target_bit(t->name);
 
-    if (on)
-        site_follow(r, t);
+    if (on) {
+        const struct spec *s = r->spec;
+
+        for (size_t i = 0; i < s->node_count; i++)
+            if (group_is_used(r, &s->nodes[i], target_bit(t->name)))
+                item_follow(r, t, "nodes", &s->nodes[i], s->nodes[i].name);
+        for (size_t i = 0; i < s->fabric_count; i++)
+            item_follow(r, t, "fabrics", &s->fabrics[i], s->fabrics[i].name);
+        for (size_t i = 0; i < s->pool_count; i++)
+            item_follow(r, t, "pools", &s->pools[i], s->pools[i].name);
+        item_follow(r, t, "budgets", &s->budgets, NULL);
+        budgets_follow(r, target_bit(t->name));
+        agent_follow(r, target_bit(t->name));
+    }
 
     for (size_t i = 0; on & ON_ALL && i < r->spec->component_count; i++) {
         const struct spec_component *c = &r->spec->components[i];

@@ -447,26 +447,6 @@ static void check_hca(struct machine_compared *k, const struct spec_fabric *f,
     }
 }
 
-/* Without names: are there as many ports of this kind as the spec counts? */
-static void check_ports(struct machine_compared *k, const struct spec_fabric *f,
-                        const struct spec_nics_of *nics)
-{
-    const char *layer = layer_of(f);
-    const char *other = f->kind == SPEC_FABRIC_INFINIBAND ? "Ethernet" : "InfiniBand";
-    size_t have, others;
-
-    if (!layer)
-        return;
-    have = ports_count(k->hw, layer);
-    others = ports_count(k->hw, other);
-    if (!have && others)
-        fact(k, true, &f->kind, "link layer of the RDMA ports", layer, other);
-    else if ((int64_t)have < nics->count)
-        fact_number(k, false, said(k, nics->count_at) ? nics->count_at : f, "RDMA ports",
-                    nics->count, (int64_t)have);
-    check_rates(k, nics, layer);
-}
-
 static void check_interfaces(struct machine_compared *k, const struct spec_fabric *f,
                              const struct spec_nics_of *nics)
 {
@@ -505,8 +485,23 @@ static void check_fabrics(struct machine_compared *k)
         nics = spec_group_nics(k->n, f);
         for (size_t h = 0; layer_of(f) && h < nics.hcas->count; h++)
             check_hca(k, f, &nics, &nics.hcas->items[h]);
-        if (!nics.hcas->count)
-            check_ports(k, f, &nics);
+        if (!nics.hcas->count) {
+            /* Without names: are there as many ports of this kind as the spec counts? */
+            const char *layer = layer_of(f);
+            const char *other = f->kind == SPEC_FABRIC_INFINIBAND ? "Ethernet" : "InfiniBand";
+            size_t have, others;
+
+            if (layer) {
+                have = ports_count(k->hw, layer);
+                others = ports_count(k->hw, other);
+                if (!have && others)
+                    fact(k, true, &f->kind, "link layer of the RDMA ports", layer, other);
+                else if ((int64_t)have < nics.count)
+                    fact_number(k, false, said(k, nics.count_at) ? nics.count_at : f, "RDMA ports",
+                                nics.count, (int64_t)have);
+                check_rates(k, &nics, layer);
+            }
+        }
         check_interfaces(k, f, &nics);
     }
 }
@@ -662,28 +657,6 @@ static bool same_host(const struct render_machine *a, const struct render_machin
     return a->hw->place.hostname && str_eq(a->hw->place.hostname, b->hw->place.hostname);
 }
 
-/* Two inventories of one host: told, and named by their files from there on. */
-static void machines_name(struct render *r, const struct render_machine *machines, size_t count,
-                          struct arena *a, const char **names)
-{
-    for (size_t i = 0; i < count; i++)
-        names[i] = machine_name(&machines[i]);
-    for (size_t i = 1; i < count; i++)
-        for (size_t k = 0; k < i; k++) {
-            const struct render_machine *x = &machines[k], *y = &machines[i];
-
-            if (!same_host(x, y))
-                continue;
-            names[k] = arena_printf(a, "%s (%s)", machine_name(x), x->name ? x->name : "-");
-            names[i] = arena_printf(a, "%s (%s)", machine_name(y), y->name ? y->name : "-");
-            render_warn(r, x->node ? x->node : r->spec->nodes,
-                        "Leave the older one out; the smaller figures of the two are used.",
-                        "two inventories are of machine '%s': '%s' and '%s'", machine_name(x),
-                        x->name ? x->name : "-", y->name ? y->name : "-");
-            break;
-        }
-}
-
 void render_machines_place(struct render *r, struct render_machine *machines, size_t count)
 {
     struct render_facts *facts = xcalloc(count + 1, sizeof(*facts));
@@ -705,7 +678,23 @@ void render_machines_place(struct render *r, struct render_machine *machines, si
             told_add(&told, &told_count, &told_cap, &t, i);
         }
     }
-    machines_name(r, machines, count, &a, names);
+    /* Two inventories of one host: told, and named by their files from there on. */
+    for (size_t i = 0; i < count; i++)
+        names[i] = machine_name(&machines[i]);
+    for (size_t i = 1; i < count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const struct render_machine *x = &machines[k], *y = &machines[i];
+
+            if (!same_host(x, y))
+                continue;
+            names[k] = arena_printf(&a, "%s (%s)", machine_name(x), x->name ? x->name : "-");
+            names[i] = arena_printf(&a, "%s (%s)", machine_name(y), y->name ? y->name : "-");
+            render_warn(r, x->node ? x->node : r->spec->nodes,
+                        "Leave the older one out; the smaller figures of the two are used.",
+                        "two inventories are of machine '%s': '%s' and '%s'", machine_name(x),
+                        x->name ? x->name : "-", y->name ? y->name : "-");
+            break;
+        }
     for (size_t i = 0; i < told_count; i++)
         told_tell(r, &told[i], names, count);
     for (size_t i = 0; i < count; i++)

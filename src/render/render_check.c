@@ -15,15 +15,6 @@
 
 /* ---- room for everything ---- */
 
-static void check_room(struct render *r)
-{
-    for (size_t i = 0; i < feasible_fault_count(r->feasible); i++) {
-        const struct feasible_fault *f = feasible_fault_at(r->feasible, i);
-
-        (f->warning ? render_warn : render_refuse)(r, f->member, f->hint, "%s", f->msg);
-    }
-}
-
 /* ---- names that become one ---- */
 
 struct name {
@@ -104,8 +95,9 @@ static void check_names(struct render *r)
 
 /* ---- the targets asked for ---- */
 
-static void check_targets(struct render *r, const struct render_target *const *targets,
-                          size_t count)
+/* ---- pools ---- */
+
+void render_check(struct render *r, const struct render_target *const *targets, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const char *name = targets[i]->name;
@@ -123,13 +115,13 @@ static void check_targets(struct render *r, const struct render_target *const *t
                         "%s is not among the spec's targets: it is written with its defaults",
                         name);
     }
-}
+    for (size_t i = 0; i < feasible_fault_count(r->feasible); i++) {
+        const struct feasible_fault *f = feasible_fault_at(r->feasible, i);
 
-/* ---- pools ---- */
-
-/* A pool is memory of the GPUs of one group; elsewhere there is none of it. */
-static void check_pools(struct render *r)
-{
+        (f->warning ? render_warn : render_refuse)(r, f->member, f->hint, "%s", f->msg);
+    }
+    check_names(r);
+    /* A pool is memory of the GPUs of one group; elsewhere there is none of it. */
     for (size_t i = 0; i < r->spec->component_count; i++) {
         const struct spec_component *c = &r->spec->components[i];
 
@@ -144,10 +136,6 @@ static void check_pools(struct render *r)
                               p->name, n->name, c->name);
         }
     }
-}
-
-static void check_model_pools(struct render *r)
-{
     for (size_t i = 0; i < r->spec->model_count; i++) {
         const struct spec_model *m = &r->spec->models[i];
         const struct spec_component *c = spec_component_find(r->spec, m->component);
@@ -160,11 +148,7 @@ static void check_model_pools(struct render *r)
                           "'%s' does not run",
                           p->name, n->name, c->name, m->name);
     }
-}
-
-/* Only scripts of target lustre set stripes, those of its file system. */
-static void check_stripes(struct render *r)
-{
+    /* Only scripts of target lustre set stripes, those of its file system. */
     for (size_t i = 0; i < r->spec->storage_count; i++) {
         const struct spec_storage *s = &r->spec->storage[i];
 
@@ -176,14 +160,4 @@ static void check_stripes(struct render *r)
                         "Add 'lustre: {mgs: 10.0.0.2@o2ib}' below 'targets'.",
                         "nobody sets the stripes of '%s': the spec has no target lustre", s->name);
     }
-}
-
-void render_check(struct render *r, const struct render_target *const *targets, size_t count)
-{
-    check_targets(r, targets, count);
-    check_room(r);
-    check_names(r);
-    check_pools(r);
-    check_model_pools(r);
-    check_stripes(r);
 }

@@ -84,14 +84,6 @@ bool alerts_is_for(const struct spec *s, const struct spec_alert *x, const struc
     return runs && (!x->nodes.count || has(&x->nodes, n->name));
 }
 
-static void models_of(const struct spec *s, const struct spec_strs *components,
-                      struct alert_values *out)
-{
-    for (size_t i = 0; i < s->model_count; i++)
-        if (s->models[i].component && has(components, s->models[i].component))
-            add_one(out, s->models[i].name);
-}
-
 struct matchers {
     struct buf only, at;
 };
@@ -116,8 +108,11 @@ static void for_whom(const struct render *r, struct render_alert *to, bool of_mo
     struct matchers m = { 0 };
     struct alert_values v = { 0 };
 
-    if (of_models)
-        models_of(r->spec, &x->components, &v);
+    if (of_models) {
+        for (size_t i = 0; i < r->spec->model_count; i++)
+            if (r->spec->models[i].component && has(&x->components, r->spec->models[i].component))
+                add_one(&v, r->spec->models[i].name);
+    }
     if (v.regex.len)
         add_matcher(&m, "model", &v);
     else
@@ -150,14 +145,6 @@ static const void *change_of(const struct spec *s, const char *name)
 static bool alike(const struct render_alert *a, const struct render_alert *b)
 {
     return a != b && a->rule.severity == b->rule.severity && str_eq(a->rule.name, b->rule.name);
-}
-
-static void tell_apart(struct render_alerts *all)
-{
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t k = 0; k < all->count; k++)
-            if (all->items[i].own && alike(&all->items[i], &all->items[k]))
-                all->items[i].metric = all->items[i].rule.metric;
 }
 
 static void rule_expr(const struct render_alerts *all, struct render_alert *x, struct arena *a)
@@ -271,14 +258,6 @@ static const struct alert_rule down[] = {
       .why = "requests to its models fail" },
 };
 
-static void add_down(struct render *r, struct render_alerts *all)
-{
-    if (r->spec->agent.enabled)
-        all->items[all->count++].rule = down[0];
-    if (r->spec->model_count)
-        all->items[all->count++].rule = down[1];
-}
-
 /* A window must hold a few scrapes, or Prometheus knows no rate. */
 static void widen(const struct render *r, struct alert_rule *rule)
 {
@@ -308,26 +287,6 @@ static bool site_sleeps(const struct render *r)
         if (alerts_group_sleeps(r, &r->spec->nodes[i]))
             return true;
     return false;
-}
-
-/* Rules about what does not answer; those of values that are there need nothing. */
-static void spare_sleepers(const struct render *r, struct render_alerts *all)
-{
-    for (size_t i = 0; site_sleeps(r) && i < all->count; i++) {
-        struct render_alert *x = &all->items[i];
-        bool is_up = str_eq(x->rule.metric, "up");
-        const char *by =
-            is_up && !strstr(x->expr ? x->expr : "", ALERTS_JOB_AGENT) ? "machine" : "instance";
-
-        if (!x->expr || (!is_up && x->rule.how != ALERT_ABSENT))
-            continue;
-        x->expr = arena_printf(
-            &all->arena,
-            "(%s) unless on (%s) (up{job=\"" ALERTS_JOB_AGENT "\"," ALERTS_SLEEPS "} == 0 unless "
-            "on (instance) (sum by (instance) (last_over_time(stoker_gpu_processes[1h])) > 0) "
-            "unless on (%s) ALERTS{alertname=\"%s\",alertstate=\"firing\",severity=\"%s\"})",
-            x->expr, by, by, x->rule.name, alert_severity_word(x->rule.severity));
-    }
 }
 
 /* ---- GPUs that were replaced
@@ -400,14 +359,35 @@ static void gather(struct render *r, struct render_alerts *all, const struct ale
         if (to->own)
             for_whom(r, to, str_starts(rules[i].metric, "model."), &all->arena);
     }
-    add_down(r, all);
-    tell_apart(all);
+    if (r->spec->agent.enabled)
+        all->items[all->count++].rule = down[0];
+    if (r->spec->model_count)
+        all->items[all->count++].rule = down[1];
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->count; k++)
+            if (all->items[i].own && alike(&all->items[i], &all->items[k]))
+                all->items[i].metric = all->items[i].rule.metric;
     for (size_t i = 0; i < all->count; i++) {
         widen(r, &all->items[i].rule);
         rule_expr(all, &all->items[i], &all->arena);
     }
     spare_replaced(r, all);
-    spare_sleepers(r, all);
+    /* Rules about what does not answer; those of values that are there need nothing. */
+    for (size_t i = 0; site_sleeps(r) && i < all->count; i++) {
+        struct render_alert *x = &all->items[i];
+        bool is_up = str_eq(x->rule.metric, "up");
+        const char *by =
+            is_up && !strstr(x->expr ? x->expr : "", ALERTS_JOB_AGENT) ? "machine" : "instance";
+
+        if (!x->expr || (!is_up && x->rule.how != ALERT_ABSENT))
+            continue;
+        x->expr = arena_printf(
+            &all->arena,
+            "(%s) unless on (%s) (up{job=\"" ALERTS_JOB_AGENT "\"," ALERTS_SLEEPS "} == 0 unless "
+            "on (instance) (sum by (instance) (last_over_time(stoker_gpu_processes[1h])) > 0) "
+            "unless on (%s) ALERTS{alertname=\"%s\",alertstate=\"firing\",severity=\"%s\"})",
+            x->expr, by, by, x->rule.name, alert_severity_word(x->rule.severity));
+    }
     for (size_t i = 0; i < s->alert_count; i++) {
         const struct alerts_word *w = alerts_word_of(s->alerts[i].metric);
 
@@ -577,29 +557,24 @@ static void put_costs(struct render *r, const struct render_alerts *all, struct 
     yaml_end(y);
 }
 
-static void tell_unseen(struct render *r, const struct render_alerts *all, struct yaml_out *y)
-{
-    for (size_t i = 0; i < all->count; i++) {
-        const struct render_alert *x = &all->items[i];
-        struct buf b = { 0 };
-
-        if (x->expr)
-            continue;
-        buf_addf(&b, "left out: %s (%s)", x->rule.name, x->unseen);
-        yaml_comment(y, buf_str(&b));
-        buf_release(&b);
-        if (x->own)
-            render_warn(r, x->member, NULL, "Prometheus has no rule for alert '%s': %s",
-                        x->rule.name, x->unseen);
-    }
-}
-
 void alerts_groups(struct render *r, struct yaml_out *y)
 {
     struct render_alerts all;
 
     if (render_alerts_init(r, &all)) {
-        tell_unseen(r, &all, y);
+        for (size_t i = 0; i < all.count; i++) {
+            const struct render_alert *x = &all.items[i];
+            struct buf b = { 0 };
+
+            if (x->expr)
+                continue;
+            buf_addf(&b, "left out: %s (%s)", x->rule.name, x->unseen);
+            yaml_comment(y, buf_str(&b));
+            buf_release(&b);
+            if (x->own)
+                render_warn(r, x->member, NULL, "Prometheus has no rule for alert '%s': %s",
+                            x->rule.name, x->unseen);
+        }
         yaml_seq(y, "groups");
         for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
             put_group(r, &all, i, y);

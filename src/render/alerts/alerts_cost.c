@@ -391,16 +391,6 @@ size_t alerts_budgets_most(const struct spec *s)
     return LEVELS * (1 + s->budgets.component_count);
 }
 
-static void retention_tell(const struct teller *t)
-{
-    const struct spec_prometheus *p = t->r->targets->prometheus;
-
-    if (t->told && budget_of(&t->r->spec->budgets, false) &&
-        p->retention_ms < DAYS_MOST * INT64_C(86400000))
-        render_warn(t->r, &p->retention_ms, "Keep samples for 32d.",
-                    "the budget of a month needs the samples of 31 days");
-}
-
 static void site_add(const struct teller *t, struct render_alerts *all)
 {
     const struct spec_budgets *b = &t->r->spec->budgets;
@@ -457,7 +447,13 @@ void alerts_budgets_tell(struct render *r, bool watched)
                     "what is spent is not measured: no machine has an agent");
     all.items = arena_array(&all.arena, struct render_alert, alerts_budgets_most(r->spec));
     budgets_add(&t, &all);
-    if (watched)
-        retention_tell(&t);
+    if (watched) {
+        const struct spec_prometheus *p = t.r->targets->prometheus;
+
+        if (t.told && budget_of(&t.r->spec->budgets, false) &&
+            p->retention_ms < DAYS_MOST * INT64_C(86400000))
+            render_warn(t.r, &p->retention_ms, "Keep samples for 32d.",
+                        "the budget of a month needs the samples of 31 days");
+    }
     arena_release(&all.arena);
 }

@@ -83,24 +83,18 @@ static void pool_used_series(const struct render *r, double v, const char *label
 }
 
 /* ---- cost */
-/* Dollars an hour of the site, or of the groups that the alert is for. */
-static void cost_hour(const struct render *r, const struct spec_alert *own, struct buf *out)
-{
-    struct buf b = { 0 };
-
-    alerts_cost_groups(r, own, &b);
-    if (b.len)
-        buf_addf(out, "(sum(%s) or vector(0))", buf_str(&b));
-    buf_release(&b);
-}
-
 static void cost_day(const struct render *r, const struct spec_alert *own, const char *only,
                      struct buf *out)
 {
     struct buf hour = { 0 };
+    struct buf b = { 0 };
 
     (void)only;
-    cost_hour(r, own, &hour);
+    /* Dollars an hour of the site, or of the groups that the alert is for. */
+    alerts_cost_groups(r, own, &b);
+    if (b.len)
+        buf_addf(&hour, "(sum(%s) or vector(0))", buf_str(&b));
+    buf_release(&b);
     if (hour.len)
         buf_addf(out, "24 * %s", buf_str(&hour));
     buf_release(&hour);

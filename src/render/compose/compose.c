@@ -111,9 +111,12 @@ static bool check_users(struct compose *k)
     return true;
 }
 
-/* Without MPS a pool's size is a number in the spec. */
-static void warn_pools(struct compose *k)
+static bool check(struct compose *k)
 {
+    for (size_t i = 0; i < k->plan->count && i < HOST_ORDER_MAX; i++)
+        if (!check_one(k->r, k->plan, &k->plan->runs[i]))
+            return false;
+    /* Without MPS a pool's size is a number in the spec. */
     for (size_t i = 0; i < k->plan->count; i++) {
         const struct host_run *run = &k->plan->runs[i];
 
@@ -121,14 +124,6 @@ static void warn_pools(struct compose *k)
             render_warn(k->r, &run->c->pools, "Set 'mps: true' below 'targets.compose'.",
                         "nothing holds component '%s' to its 'pools' of GPU memory", run->c->name);
     }
-}
-
-static bool check(struct compose *k)
-{
-    for (size_t i = 0; i < k->plan->count && i < HOST_ORDER_MAX; i++)
-        if (!check_one(k->r, k->plan, &k->plan->runs[i]))
-            return false;
-    warn_pools(k);
     follow_loose_models(k->r, "compose");
     return check_users(k);
 }

@@ -53,33 +53,6 @@ const char *compose_folder_owner(struct compose *k, const char *user)
     return arena_printf(&k->arena, " -o %.*s -g %s", (int)len, user, colon + 1);
 }
 
-/* Volumes of all replicas are made with the first one's warning. */
-static void subpath_warn(struct compose *k, const struct spec_storage *s,
-                         const struct spec_mount *m, const struct host_run *run)
-{
-    const struct spec_component *c = run->c;
-    const char *owner = compose_folder_owner(k, c->user), *then = "", *loop = "", *done = "";
-    const char *name = volume_name(k, s, run);
-    bool several = s->per_replica && c->replicas > 1;
-
-    if (c->user && !owner[0] && !str_eq(c->user, "root"))
-        then = arena_printf(&k->arena, ", and give it to the '%s' of its image", c->user);
-    if (several) {
-        name = arena_printf(&k->arena, "%s.%s-$i", s->name, c->name);
-        loop = arena_printf(&k->arena, "for i in $(seq %" PRId64 "); do ", c->replicas);
-        done = "; done";
-    }
-    render_warn(k->r, &m->subpath,
-                arena_printf(&k->arena,
-                             "Make it once: %sdocker run --rm -v %s_%s:/v debian install -d%s "
-                             "'/v/%s'%s%s; or take a storage of its own.",
-                             loop, k->r->targets->compose->project, name, owner, m->subpath, done,
-                             then),
-                "docker makes no folder in a volume: '%s' of '%s' has to be there before "
-                "'%s' starts",
-                m->subpath, s->name, c->name);
-}
-
 static void volume(struct compose *k, const struct spec_storage *s, const struct spec_mount *m,
                    const struct host_run *run)
 {
@@ -92,8 +65,32 @@ static void volume(struct compose *k, const struct spec_storage *s, const struct
     if (m->read_only || s->read_only)
         yaml_bool(y, "read_only", true);
     if (m->subpath) {
-        if (!run->replica)
-            subpath_warn(k, s, m, run);
+        if (!run->replica) {
+            /* Volumes of all replicas are made with the first one's warning. */
+            const struct spec_component *c = run->c;
+            const char *owner = compose_folder_owner(k, c->user), *then = "", *loop = "",
+                       *done = "";
+            const char *name = volume_name(k, s, run);
+            bool several = s->per_replica && c->replicas > 1;
+
+            if (c->user && !owner[0] && !str_eq(c->user, "root"))
+                then = arena_printf(&k->arena, ", and give it to the '%s' of its image", c->user);
+            if (several) {
+                name = arena_printf(&k->arena, "%s.%s-$i", s->name, c->name);
+                loop = arena_printf(&k->arena, "for i in $(seq %" PRId64 "); do ", c->replicas);
+                done = "; done";
+            }
+            render_warn(
+                k->r, &m->subpath,
+                arena_printf(&k->arena,
+                             "Make it once: %sdocker run --rm -v %s_%s:/v debian install -d%s "
+                             "'/v/%s'%s%s; or take a storage of its own.",
+                             loop, k->r->targets->compose->project, name, owner, m->subpath, done,
+                             then),
+                "docker makes no folder in a volume: '%s' of '%s' has to be there before "
+                "'%s' starts",
+                m->subpath, s->name, c->name);
+        }
         yaml_map(y, "volume");
         compose_str(k, "subpath", m->subpath, &m->subpath);
         yaml_end(y);
@@ -115,23 +112,6 @@ static void memory(struct compose *k, const struct spec_storage *s, const struct
         yaml_end(y);
     }
     yaml_end(y);
-}
-
-/* The folder that a file system is mounted on is there without it, and on the root disk; a folder
- * in the file system is not, so that docker does not start what binds it. */
-static void unmounted_warn(struct compose *k, const struct host_run *run,
-                           const struct spec_storage *s, const struct spec_mount *m)
-{
-    if (run->replica || m->subpath || m->read_only || s->read_only ||
-        !spec_storage_is_shared_fs(s->kind))
-        return;
-    render_warn(k->r, &m->path,
-                arena_printf(&k->arena,
-                             "Give it a 'subpath', a folder that is not there without the mount; "
-                             "or docker.service a drop-in with RequiresMountsFor=%s.",
-                             s->path),
-                "while '%s' is not mounted, '%s' writes into the folder below it, on the root disk",
-                s->path, run->c->name);
 }
 
 static bool is_volume(const struct spec_storage *s)
@@ -158,7 +138,19 @@ static void mount(struct compose *k, const struct host_run *run, const struct sp
         const char *from =
             m->subpath ? arena_printf(&k->arena, "%s/%s", s->path, m->subpath) : s->path;
 
-        unmounted_warn(k, run, s, m);
+        /* The folder that a file system is mounted on is there without it, and on the root disk; a
+         * folder in the file system is not, so that docker does not start what binds it. */
+        if (!run->replica && !m->subpath && !m->read_only && !s->read_only &&
+            spec_storage_is_shared_fs(s->kind)) {
+            render_warn(
+                k->r, &m->path,
+                arena_printf(&k->arena,
+                             "Give it a 'subpath', a folder that is not there without the mount; "
+                             "or docker.service a drop-in with RequiresMountsFor=%s.",
+                             s->path),
+                "while '%s' is not mounted, '%s' writes into the folder below it, on the root disk",
+                s->path, run->c->name);
+        }
         bind(k, from, m->path, m->read_only || s->read_only, &m->path);
     }
 }

@@ -323,17 +323,6 @@ static void resources(struct compose *k, const struct host_run *run)
     yaml_end(&k->y);
 }
 
-static void ulimits(struct compose *k, const struct host_run *run)
-{
-    if (!run->gpus)
-        return;
-    yaml_map(&k->y, "ulimits");
-    yaml_note(&k->y, "pinned memory and RDMA need it without limit");
-    yaml_int(&k->y, "memlock", -1);
-    yaml_int(&k->y, "stack", STACK_BYTES);
-    yaml_end(&k->y);
-}
-
 /* ---- network ---- */
 
 /* A server that names no port listens on those of 'serve'.  Who else has one of them on the
@@ -496,7 +485,13 @@ void compose_service(struct compose *k, const struct host_run *run)
     shared_memory(k, run);
     environment(k, run);
     compose_mounts(k, run);
-    ulimits(k, run);
+    if (run->gpus) {
+        yaml_map(&k->y, "ulimits");
+        yaml_note(&k->y, "pinned memory and RDMA need it without limit");
+        yaml_int(&k->y, "memlock", -1);
+        yaml_int(&k->y, "stack", STACK_BYTES);
+        yaml_end(&k->y);
+    }
     network(k, run);
     health(k, c);
     depends(k, run);

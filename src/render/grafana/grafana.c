@@ -239,28 +239,6 @@ static void put_queries(struct dashboard_file *p, const struct grafana_panel *pa
     json_arr_end(w);
 }
 
-static void put_lines_style(struct json_out *w, const struct grafana_panel *panel, bool limits)
-{
-    json_key(w, "custom");
-    json_obj(w);
-    json_kv_int(w, "lineWidth", 1);
-    json_kv_int(w, "fillOpacity", panel->stack ? 30 : 0);
-    json_kv_str(w, "showPoints", "never");
-    json_kv_bool(w, "spanNulls", false);
-    if (panel->stack) {
-        json_key(w, "stacking");
-        json_obj(w);
-        json_kv_str(w, "mode", "normal");
-        json_kv_str(w, "group", "A");
-        json_obj_end(w);
-    }
-    json_key(w, "thresholdsStyle");
-    json_obj(w);
-    json_kv_str(w, "mode", limits ? "dashed" : "off");
-    json_obj_end(w);
-    json_obj_end(w);
-}
-
 static void put_fields(struct dashboard_file *p, const struct grafana_panel *panel)
 {
     struct json_out *w = &p->w;
@@ -284,24 +262,30 @@ static void put_fields(struct dashboard_file *p, const struct grafana_panel *pan
     json_kv_str(w, "mode", panel->kind == PANEL_LINES ? "palette-classic" : "thresholds");
     json_obj_end(w);
     put_thresholds(w, &l);
-    if (panel->kind == PANEL_LINES)
-        put_lines_style(w, panel, limits);
+    if (panel->kind == PANEL_LINES) {
+        json_key(w, "custom");
+        json_obj(w);
+        json_kv_int(w, "lineWidth", 1);
+        json_kv_int(w, "fillOpacity", panel->stack ? 30 : 0);
+        json_kv_str(w, "showPoints", "never");
+        json_kv_bool(w, "spanNulls", false);
+        if (panel->stack) {
+            json_key(w, "stacking");
+            json_obj(w);
+            json_kv_str(w, "mode", "normal");
+            json_kv_str(w, "group", "A");
+            json_obj_end(w);
+        }
+        json_key(w, "thresholdsStyle");
+        json_obj(w);
+        json_kv_str(w, "mode", limits ? "dashed" : "off");
+        json_obj_end(w);
+        json_obj_end(w);
+    }
     json_obj_end(w);
     json_key(w, "overrides");
     json_arr(w);
     json_arr_end(w);
-    json_obj_end(w);
-}
-
-static void put_reduce(struct json_out *w)
-{
-    json_key(w, "reduceOptions");
-    json_obj(w);
-    json_key(w, "calcs");
-    json_arr(w);
-    json_add_str(w, "lastNotNull");
-    json_arr_end(w);
-    json_kv_bool(w, "values", false);
     json_obj_end(w);
 }
 
@@ -323,7 +307,14 @@ static void put_options(struct dashboard_file *p, const struct grafana_panel *pa
         json_kv_str(w, "sort", "desc");
         json_obj_end(w);
     } else if (panel->kind != PANEL_TABLE) {
-        put_reduce(w);
+        json_key(w, "reduceOptions");
+        json_obj(w);
+        json_key(w, "calcs");
+        json_arr(w);
+        json_add_str(w, "lastNotNull");
+        json_arr_end(w);
+        json_kv_bool(w, "values", false);
+        json_obj_end(w);
     }
     if (panel->kind == PANEL_STAT)
         json_kv_str(w, "graphMode", "none");
@@ -431,37 +422,6 @@ static void put_variable(struct dashboard_file *p, const struct variable *v)
     json_obj_end(w);
 }
 
-static void put_templating(struct dashboard_file *p)
-{
-    json_key(&p->w, "templating");
-    json_obj(&p->w);
-    json_key(&p->w, "list");
-    json_arr(&p->w);
-    put_source_variable(p);
-    for (size_t i = 0; i < p->d->variable_count; i++)
-        put_variable(p, &p->d->variables[i]);
-    json_arr_end(&p->w);
-    json_obj_end(&p->w);
-}
-
-static void put_links(struct json_out *w)
-{
-    json_key(w, "links");
-    json_arr(w);
-    json_obj(w);
-    json_kv_str(w, "title", "stoker");
-    json_kv_str(w, "type", "dashboards");
-    json_key(w, "tags");
-    json_arr(w);
-    json_add_str(w, "stoker");
-    json_arr_end(w);
-    json_kv_bool(w, "asDropdown", false);
-    json_kv_bool(w, "includeVars", true);
-    json_kv_bool(w, "keepTime", true);
-    json_obj_end(w);
-    json_arr_end(w);
-}
-
 static void put_names(struct dashboard_file *p)
 {
     const char *site = p->r->spec->site.name;
@@ -504,8 +464,29 @@ static void put_dashboard(struct render *r, const struct render_alerts *alerts,
     json_kv_str(&p.w, "from", "now-3h");
     json_kv_str(&p.w, "to", "now");
     json_obj_end(&p.w);
-    put_links(&p.w);
-    put_templating(&p);
+    json_key(&p.w, "links");
+    json_arr(&p.w);
+    json_obj(&p.w);
+    json_kv_str(&p.w, "title", "stoker");
+    json_kv_str(&p.w, "type", "dashboards");
+    json_key(&p.w, "tags");
+    json_arr(&p.w);
+    json_add_str(&p.w, "stoker");
+    json_arr_end(&p.w);
+    json_kv_bool(&p.w, "asDropdown", false);
+    json_kv_bool(&p.w, "includeVars", true);
+    json_kv_bool(&p.w, "keepTime", true);
+    json_obj_end(&p.w);
+    json_arr_end(&p.w);
+    json_key(&p.w, "templating");
+    json_obj(&p.w);
+    json_key(&p.w, "list");
+    json_arr(&p.w);
+    put_source_variable(&p);
+    for (size_t i = 0; i < p.d->variable_count; i++)
+        put_variable(&p, &p.d->variables[i]);
+    json_arr_end(&p.w);
+    json_obj_end(&p.w);
     json_key(&p.w, "panels");
     json_arr(&p.w);
     for (size_t i = 0; i < d->panel_count; i++)

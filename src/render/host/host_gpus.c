@@ -60,18 +60,6 @@ struct gpu_place {
     bool done;
 };
 
-static void talk_add(const struct spec *s, struct gpu_place *all, size_t count, const char *name)
-{
-    for (size_t i = 0; i < s->traffic_count; i++) {
-        const struct spec_traffic *t = &s->traffic[i];
-        const char *other = str_eq(t->from, name) ? t->to : str_eq(t->to, name) ? t->from : NULL;
-
-        for (size_t k = 0; other && k < count; k++)
-            if (str_eq(all[k].c->name, other))
-                all[k].talk += (double)maybe_or(t->rate_bps, 1);
-    }
-}
-
 static struct gpu_place *next_of(const struct spec *s, struct gpu_place *all, size_t count)
 {
     struct gpu_place *best = NULL;
@@ -86,8 +74,18 @@ static struct gpu_place *next_of(const struct spec *s, struct gpu_place *all, si
         if (count > HOST_ORDER_MAX)
             break;
     }
-    if (best && count <= HOST_ORDER_MAX)
-        talk_add(s, all, count, best->c->name);
+    if (best && count <= HOST_ORDER_MAX) {
+        for (size_t i = 0; i < s->traffic_count; i++) {
+            const struct spec_traffic *t = &s->traffic[i];
+            const char *other = str_eq(t->from, best->c->name) ? t->to
+                                : str_eq(t->to, best->c->name) ? t->from
+                                                               : NULL;
+
+            for (size_t k = 0; other && k < count; k++)
+                if (str_eq(all[k].c->name, other))
+                    all[k].talk += (double)maybe_or(t->rate_bps, 1);
+        }
+    }
     if (best)
         best->done = true;
     return best;
@@ -244,14 +242,6 @@ static struct gpu_place *collect(struct render *r, struct arena *a,
     return out;
 }
 
-static void run_name(struct host_run *run)
-{
-    if (run->c->replicas == 1)
-        (void)snprintf(run->name, sizeof(run->name), "%s", run->c->name);
-    else
-        (void)snprintf(run->name, sizeof(run->name), "%s-%" PRId64, run->c->name, run->replica + 1);
-}
-
 static struct host_run *runs_of(struct host_plan *p, const struct spec_component *c)
 {
     for (size_t i = 0; i < p->count; i++)
@@ -343,7 +333,11 @@ bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component 
             struct host_run *run = &p.runs[p.count++];
 
             *run = (struct host_run){ .c = all[i].c, .node = all[i].node, .replica = k };
-            run_name(run);
+            if (run->c->replicas == 1)
+                (void)snprintf(run->name, sizeof(run->name), "%s", run->c->name);
+            else
+                (void)snprintf(run->name, sizeof(run->name), "%s-%" PRId64, run->c->name,
+                               run->replica + 1);
         }
     while (ok && (at = next_of(r->spec, all, count))) {
         struct host_run *run = runs_of(&p, at->c);

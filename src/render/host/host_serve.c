@@ -231,38 +231,15 @@ static void models(struct out *o)
     yaml_end(&o->y);
 }
 
-static void put_strs(struct out *o, const char *key, const struct spec_strs *list)
-{
-    if (!list->count || !is_set(o, list))
-        return;
-    yaml_note(&o->y, render_from(o->r, list));
-    yaml_seq(&o->y, key);
-    for (size_t i = 0; i < list->count; i++)
-        yaml_str(&o->y, NULL, list->items[i]);
-    yaml_end(&o->y);
-}
-
 void host_batch_dir(const struct spec_serve *v, const struct host_run *run, char *out, size_t cap)
 {
     (void)snprintf(out, cap, "%s%s%s", v->batch_dir, run ? "/" : "", run ? run->c->name : "");
 }
 
-/* A folder has one server: each component's is below the one that is named. */
-static void put_batches(struct out *o, const struct spec_serve *v)
-{
-    char dir[HOST_BATCH_DIR_MAX];
-
-    if (v->batch_dir) {
-        host_batch_dir(v, o->run, dir, sizeof(dir));
-        put_str(o, "batch_dir", dir, &v->batch_dir);
-    }
-    put_bytes(o, "batch_size", v->batch_bytes_max, &v->batch_bytes_max);
-    put_ms(o, "batch_expiry", v->batch_expiry_ms, &v->batch_expiry_ms);
-}
-
 static void serve(struct out *o)
 {
     const struct spec_serve *v = &o->r->spec->serve;
+    char dir[HOST_BATCH_DIR_MAX];
 
     yaml_map(&o->y, "serve");
     put_str(o, "listen", v->listen, &v->listen);
@@ -270,7 +247,13 @@ static void serve(struct out *o)
     put_int(o, "rerank_port", maybe_of(v->rerank_port), &v->rerank_port);
     put_str(o, "token_file", v->token_file, &v->token_file);
     put_str(o, "admin_token_file", v->admin_token_file, &v->admin_token_file);
-    put_strs(o, "allow_origin", &v->allow_origin);
+    if (v->allow_origin.count && is_set(o, &v->allow_origin)) {
+        yaml_note(&o->y, render_from(o->r, &v->allow_origin));
+        yaml_seq(&o->y, "allow_origin");
+        for (size_t i = 0; i < v->allow_origin.count; i++)
+            yaml_str(&o->y, NULL, v->allow_origin.items[i]);
+        yaml_end(&o->y);
+    }
     put_str(o, "tls_cert", v->tls_cert, &v->tls_cert);
     put_str(o, "tls_key", v->tls_key, &v->tls_key);
     put_int(o, "items_max", maybe_of(v->items_max), &v->items_max);
@@ -285,7 +268,13 @@ static void serve(struct out *o)
     put_ms(o, "body_total_timeout", v->body_total_ms, &v->body_total_ms);
     put_ms(o, "batch_time", v->batch_ms, &v->batch_ms);
     put_bool(o, "any_model", v->any_model, &v->any_model);
-    put_batches(o, v);
+    /* A folder has one server: each component's is below the one that is named. */
+    if (v->batch_dir) {
+        host_batch_dir(v, o->run, dir, sizeof(dir));
+        put_str(o, "batch_dir", dir, &v->batch_dir);
+    }
+    put_bytes(o, "batch_size", v->batch_bytes_max, &v->batch_bytes_max);
+    put_ms(o, "batch_expiry", v->batch_expiry_ms, &v->batch_expiry_ms);
     put_ms(o, "drain", v->drain_ms, &v->drain_ms);
     put_bytes(o, "cache", v->cache_bytes, &v->cache_bytes);
     yaml_end(&o->y);

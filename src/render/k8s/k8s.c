@@ -162,18 +162,6 @@ bool k8s_comment_ok(const char *s)
 
 /* ---- heads ---- */
 
-/* Labels of the site go on every object; those that Kubernetes cannot hold are refused once, by
- * whoever fills the struct k8s: see k8s_site_check(). */
-static void site_labels(struct k8s *k, struct yaml_out *y)
-{
-    const struct spec_pairs *l = &k->r->spec->site.labels;
-
-    for (size_t i = 0; i < l->count; i++) {
-        yaml_note(y, render_from(k->r, &l->items[i]));
-        yaml_str(y, l->items[i].key, l->items[i].value);
-    }
-}
-
 void k8s_site_check(struct k8s *k)
 {
     const struct spec_pairs *l = &k->r->spec->site.labels;
@@ -209,6 +197,7 @@ void k8s_match(struct k8s *k, struct yaml_out *y, const char *key, const char *c
 static void labels_open(struct k8s *k, struct yaml_out *y, const char *key, const char *component)
 {
     char site[SPEC_NAME_MAX + 1];
+    const struct spec_pairs *l = &k->r->spec->site.labels;
 
     dns_name(site, k->r->spec->site.name);
     yaml_map(y, key);
@@ -218,7 +207,12 @@ static void labels_open(struct k8s *k, struct yaml_out *y, const char *key, cons
     yaml_str(y, "app.kubernetes.io/name", component ? component : site);
     yaml_str(y, "app.kubernetes.io/part-of", site);
     yaml_str(y, "app.kubernetes.io/managed-by", "stoker");
-    site_labels(k, y);
+    /* Labels of the site go on every object; those that Kubernetes cannot hold are refused once,
+     * by whoever fills the struct k8s: see k8s_site_check(). */
+    for (size_t i = 0; i < l->count; i++) {
+        yaml_note(y, render_from(k->r, &l->items[i]));
+        yaml_str(y, l->items[i].key, l->items[i].value);
+    }
 }
 
 void k8s_labels(struct k8s *k, struct yaml_out *y, const char *key, const char *component)

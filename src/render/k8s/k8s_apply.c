@@ -117,7 +117,7 @@ static const char STALE[] =
     "    done\n"
     "}\n\n";
 
-static void script_words(struct k8s *k, struct buf *out, const struct k8s_apply *a)
+void k8s_script_apply(struct k8s *k, struct buf *out, const struct k8s_apply *a)
 {
     buf_addf(out,
              "tool=%s\n"
@@ -130,11 +130,6 @@ static void script_words(struct k8s *k, struct buf *out, const struct k8s_apply 
              "others='" OTHERS "'\n",
              a->tool, a->script, a->folder, k->namespace, a->also ? " " : "",
              a->also ? a->also : "", k8s_name(k, k->r->spec->site.name, ""), a->headless);
-}
-
-void k8s_script_apply(struct k8s *k, struct buf *out, const struct k8s_apply *a)
-{
-    script_words(k, out, a);
     buf_adds(out, STALE);
     buf_adds(out, "# The manifests. Replicas that people or an autoscaler change are left as they "
                   "are;\n# those of the spec are for what is new.\nmanifests() {\n");

@@ -388,18 +388,6 @@ static void memory_volume(struct yaml_out *y, const struct k8s_volume *v)
     yaml_end(y);
 }
 
-static void own_claim(struct k8s *k, struct yaml_out *y, const struct k8s_volume *v)
-{
-    yaml_map(y, "ephemeral");
-    yaml_comment(y, "a volume of this pod alone, which goes with it");
-    yaml_map(y, "volumeClaimTemplate");
-    yaml_map(y, "spec");
-    k8s_claim_spec(k, y, v->storage);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-}
-
 static void named(struct yaml_out *y, const char *key, const char *name_key,
                   const struct k8s_volume *v)
 {
@@ -422,7 +410,14 @@ static void volume(struct k8s *k, struct yaml_out *y, const struct k8s_volume *v
         named(y, "persistentVolumeClaim", "claimName", v);
         break;
     case K8S_OWN:
-        own_claim(k, y, v);
+        yaml_map(y, "ephemeral");
+        yaml_comment(y, "a volume of this pod alone, which goes with it");
+        yaml_map(y, "volumeClaimTemplate");
+        yaml_map(y, "spec");
+        k8s_claim_spec(k, y, v->storage);
+        yaml_end(y);
+        yaml_end(y);
+        yaml_end(y);
         break;
     case K8S_MEMORY:
         memory_volume(y, v);

@@ -134,24 +134,6 @@ static size_t component_rails(const struct k8s *k, const struct spec_component *
     return own < all ? own : all;
 }
 
-/* A macvlan attachment names one interface for every machine. */
-static void macvlan_check(struct k8s *k, const struct spec_component *c,
-                          const struct spec_fabric *f)
-{
-    const struct spec_node *n;
-
-    for (size_t i = 0; (n = spec_component_group(k->r->spec, c, i)) != NULL; i++) {
-        struct spec_nics_of v = spec_group_nics(n, f);
-
-        if (!f->sriov && k8s_rail_count(f) && v.interfaces != &f->interfaces)
-            render_refuse(k->r, v.interfaces->count ? v.interfaces : v.count_at,
-                          "Give the fabric 'sriov', or the component groups that name them alike.",
-                          "pods get network '%s' on interfaces that all machines name alike, and "
-                          "'%s' has others",
-                          f->name, n->name);
-    }
-}
-
 void k8s_networks(struct k8s *k, const struct spec_component *c, struct buf *out)
 {
     struct json_out w;
@@ -161,8 +143,22 @@ void k8s_networks(struct k8s *k, const struct spec_component *c, struct buf *out
         const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
 
         any = any || (f && component_rails(k, c, f));
-        if (f)
-            macvlan_check(k, c, f);
+        if (f) {
+            /* A macvlan attachment names one interface for every machine. */
+            const struct spec_node *n;
+
+            for (size_t m = 0; (n = spec_component_group(k->r->spec, c, m)) != NULL; m++) {
+                struct spec_nics_of v = spec_group_nics(n, f);
+
+                if (!f->sriov && k8s_rail_count(f) && v.interfaces != &f->interfaces)
+                    render_refuse(
+                        k->r, v.interfaces->count ? v.interfaces : v.count_at,
+                        "Give the fabric 'sriov', or the component groups that name them alike.",
+                        "pods get network '%s' on interfaces that all machines name alike, and "
+                        "'%s' has others",
+                        f->name, n->name);
+            }
+        }
     }
     if (!any)
         return;
@@ -242,27 +238,12 @@ static void ipam(struct k8s *k, struct json_out *w, const struct spec_fabric *f,
     json_obj_end(w);
 }
 
-static void plugin(struct k8s *k, struct json_out *w, const struct spec_fabric *f, size_t i)
-{
-    bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
-
-    json_obj(w);
-    json_kv_str(w, "type", !f->sriov ? "macvlan" : ib ? "ib-sriov" : "sriov");
-    if (!f->sriov) {
-        json_kv_str(w, "master", k8s_rail_interface(k, f, i));
-        json_kv_str(w, "mode", "bridge");
-        json_kv_int(w, "mtu", f->mtu);
-    }
-    json_key(w, "ipam");
-    ipam(k, w, f, i);
-    json_obj_end(w);
-}
-
 /* Several NICs in one subnet need routes by source address; jumbo frames need the MTU in the pod
  * too (InfiniBand's is set by its subnet manager). */
 static void config(struct k8s *k, struct buf *out, const struct spec_fabric *f, size_t i)
 {
     struct json_out w;
+    bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
 
     json_out_init(&w, out, 2);
     json_obj(&w);
@@ -270,7 +251,16 @@ static void config(struct k8s *k, struct buf *out, const struct spec_fabric *f, 
     json_kv_str(&w, "name", k8s_rail_name(k, f, i));
     json_key(&w, "plugins");
     json_arr(&w);
-    plugin(k, &w, f, i);
+    json_obj(&w);
+    json_kv_str(&w, "type", !f->sriov ? "macvlan" : ib ? "ib-sriov" : "sriov");
+    if (!f->sriov) {
+        json_kv_str(&w, "master", k8s_rail_interface(k, f, i));
+        json_kv_str(&w, "mode", "bridge");
+        json_kv_int(&w, "mtu", f->mtu);
+    }
+    json_key(&w, "ipam");
+    ipam(k, &w, f, i);
+    json_obj_end(&w);
     if (f->sriov && f->kind != SPEC_FABRIC_INFINIBAND) {
         json_obj(&w);
         json_kv_str(&w, "type", "tuning");
@@ -360,25 +350,6 @@ static void pf_names(struct k8s *k, struct yaml_out *y, const struct spec_fabric
     if (names->count) {
         yaml_note(y, render_from(k->r, names));
         yaml_str(y, NULL, names->items[i % names->count]);
-    }
-    yaml_end(y);
-}
-
-static void nic_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
-                         const struct spec_node *n, size_t i)
-{
-    yaml_map(y, "nicSelector");
-    yaml_note(y, render_from(k->r, &f->sriov->vendor));
-    yaml_str(y, "vendor", f->sriov->vendor);
-    if (f->sriov->device) {
-        yaml_note(y, render_from(k->r, &f->sriov->device));
-        yaml_str(y, "deviceID", f->sriov->device);
-    }
-    if (k8s_rails_apart(f)) {
-        pf_names(k, y, f, n, i);
-    } else {
-        yaml_comment(y, "every port of this vendor: one resource for all of them, since the spec "
-                        "names interfaces as pods see them");
     }
     yaml_end(y);
 }
@@ -513,7 +484,20 @@ static void policy_write(struct k8s *k, struct buf *out, const char *namespace,
     yaml_note(&y, render_from(k->r, &s->vfs));
     yaml_int(&y, "numVfs", s->vfs);
     yaml_int(&y, "priority", 10);
-    nic_selector(k, &y, f, n, i);
+    yaml_map(&y, "nicSelector");
+    yaml_note(&y, render_from(k->r, &f->sriov->vendor));
+    yaml_str(&y, "vendor", f->sriov->vendor);
+    if (f->sriov->device) {
+        yaml_note(&y, render_from(k->r, &f->sriov->device));
+        yaml_str(&y, "deviceID", f->sriov->device);
+    }
+    if (k8s_rails_apart(f)) {
+        pf_names(k, &y, f, n, i);
+    } else {
+        yaml_comment(&y, "every port of this vendor: one resource for all of them, since the spec "
+                         "names interfaces as pods see them");
+    }
+    yaml_end(&y);
     node_selector(k, &y, f, n);
     yaml_end(&y);
     yaml_finish(&y);

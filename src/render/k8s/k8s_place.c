@@ -214,35 +214,6 @@ static void expression(struct k8s *k, struct yaml_out *y, const char *key, const
     yaml_end(y);
 }
 
-/* A term for each group: its label, and those of the spec that its machines are sure to have:
- * those that they join with (one that nobody sets would keep the pods waiting for ever), and on
- * OpenShift, whose operators find the rest and whose administrator sets what they do not, all.
- * Required: a pod that wants
- * another kind of machine gets the wrong GPU, memory or network and runs, which nobody notices. */
-static void required_groups(struct k8s *k, struct yaml_out *y,
-                            const struct spec_node *const *groups, size_t count)
-{
-    yaml_map(y, "nodeAffinity");
-    yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
-    yaml_seq(y, "nodeSelectorTerms");
-    for (size_t g = 0; g < count; g++) {
-        const struct spec_node *n = groups[g];
-
-        yaml_map(y, NULL);
-        yaml_seq(y, "matchExpressions");
-        expression(k, y, K8S_GROUP_LABEL, n->name, &n->name);
-        for (size_t i = 0; i < n->labels.count; i++)
-            if (k->scc || k8s_label_by(n->labels.items[i].key) == K8S_LABEL_JOIN)
-                expression(k, y, n->labels.items[i].key, n->labels.items[i].value,
-                           &n->labels.items[i]);
-        yaml_end(y);
-        yaml_end(y);
-    }
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-}
-
 /* Collectives between zones are slow: pods of one job stay together where they can. */
 static void together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
@@ -306,8 +277,32 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     if (!count && !close)
         return;
     yaml_map(y, "affinity");
-    if (count)
-        required_groups(k, y, groups, count);
+    if (count) {
+        /* A term for each group: its label, and those of the spec that its machines are sure to
+         * have: those that they join with (one that nobody sets would keep the pods waiting for
+         * ever), and on OpenShift, whose operators find the rest and whose administrator sets what
+         * they do not, all. Required: a pod that wants another kind of machine gets the wrong GPU,
+         * memory or network and runs, which nobody notices. */
+        yaml_map(y, "nodeAffinity");
+        yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
+        yaml_seq(y, "nodeSelectorTerms");
+        for (size_t g = 0; g < count; g++) {
+            const struct spec_node *n = groups[g];
+
+            yaml_map(y, NULL);
+            yaml_seq(y, "matchExpressions");
+            expression(k, y, K8S_GROUP_LABEL, n->name, &n->name);
+            for (size_t i = 0; i < n->labels.count; i++)
+                if (k->scc || k8s_label_by(n->labels.items[i].key) == K8S_LABEL_JOIN)
+                    expression(k, y, n->labels.items[i].key, n->labels.items[i].value,
+                               &n->labels.items[i]);
+            yaml_end(y);
+            yaml_end(y);
+        }
+        yaml_end(y);
+        yaml_end(y);
+        yaml_end(y);
+    }
     if (close)
         together(k, y, pod);
     else if (fill)

@@ -10,21 +10,6 @@
 
 /* ---- from a component ---- */
 
-/* A folder of the spec that is also one of ours is refused by the API server; one below a folder
- * that nobody can write keeps the container from starting, as its mount point cannot be made. */
-static void volume_meets(struct k8s *k, const struct k8s_pod *pod, const struct k8s_volume *v)
-{
-    for (size_t i = 0; !v->at && i < pod->volume_count; i++) {
-        const struct k8s_volume *o = &pod->volumes[i];
-        bool below = str_path_below(o->path, v->path), above = str_path_below(v->path, o->path);
-
-        if (o->at && ((below && above) || (below && v->read_only) || (above && o->read_only)))
-            render_refuse(k->r, o->at, "Mount it elsewhere.",
-                          "'%s' cannot be mounted at '%s': stoker mounts its own at '%s' there",
-                          o->name, o->path, v->path);
-    }
-}
-
 void k8s_volume_add(struct k8s *k, struct k8s_pod *pod, struct k8s_volume v)
 {
     if (!pod->volumes)
@@ -40,7 +25,18 @@ void k8s_volume_add(struct k8s *k, struct k8s_pod *pod, struct k8s_volume v)
             "volumes whose names begin with '%s' are stoker's own, and storage '%s' would "
             "take the place of one",
             K8S_OWN_VOLUME, v.storage->name);
-    volume_meets(k, pod, &v);
+    /* A folder of the spec that is also one of ours is refused by the API server; one below a
+     * folder that nobody can write keeps the container from starting, as its mount point cannot be
+     * made. */
+    for (size_t i = 0; !v.at && i < pod->volume_count; i++) {
+        const struct k8s_volume *o = &pod->volumes[i];
+        bool below = str_path_below(o->path, v.path), above = str_path_below(v.path, o->path);
+
+        if (o->at && ((below && above) || (below && v.read_only) || (above && o->read_only)))
+            render_refuse(k->r, o->at, "Mount it elsewhere.",
+                          "'%s' cannot be mounted at '%s': stoker mounts its own at '%s' there",
+                          o->name, o->path, v.path);
+    }
     for (size_t i = 0; i < pod->volume_count; i++)
         v.again = v.again || str_eq(pod->volumes[i].name, v.name);
     pod->volumes[pod->volume_count++] = v;
@@ -125,25 +121,6 @@ void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod)
                                     .memory = "64Mi" });
 }
 
-/* The device plug-in mounts the MPS daemon's /dev/shm, by which clients reach it, into pods that
- * share a GPU (k8s-device-plugin, internal/plugin/mps.go).  The kubelet mounts the pod's own
- * volumes after those of plug-ins: one of the same path would hide it, and no client would find its
- * GPU. */
-static void mps_shm_check(struct k8s *k, const struct spec_component *c)
-{
-    if (c->shm_bytes.known)
-        render_warn(k->r, &c->shm_bytes,
-                    "The daemon's has half of the machine's memory, for all pods of it together.",
-                    "MPS brings /dev/shm into pods of '%s': its 'shm' is not followed", c->name);
-    for (size_t i = 0; i < c->mount_count; i++)
-        if (str_eq(c->mounts[i].path, "/dev/shm"))
-            render_refuse(
-                k->r, &c->mounts[i].path, "Leave it out, or share the GPUs by time_slicing.",
-                "a mount at /dev/shm hides that of the MPS daemon: '%s' could not use its "
-                "GPU",
-                c->name);
-}
-
 /* Workers of a loader and NCCL pass memory through /dev/shm, where a container has 64 MB unless
  * told; what is written there counts as the pod's memory. */
 static void shm_add(struct k8s *k, struct k8s_pod *pod)
@@ -165,7 +142,22 @@ static void shm_add(struct k8s *k, struct k8s_pod *pod)
                          : memory.known ? maybe_of(memory.v << 20)
                                         : maybe_none());
     if (k8s_is_mps_client(k, c)) {
-        mps_shm_check(k, c);
+        /* The device plug-in mounts the MPS daemon's /dev/shm, by which clients reach it, into
+         * pods that share a GPU (k8s-device-plugin, internal/plugin/mps.go).  The kubelet mounts
+         * the pod's own volumes after those of plug-ins: one of the same path would hide it, and
+         * no client would find its GPU. */
+        if (c->shm_bytes.known)
+            render_warn(
+                k->r, &c->shm_bytes,
+                "The daemon's has half of the machine's memory, for all pods of it together.",
+                "MPS brings /dev/shm into pods of '%s': its 'shm' is not followed", c->name);
+        for (size_t i = 0; i < c->mount_count; i++)
+            if (str_eq(c->mounts[i].path, "/dev/shm"))
+                render_refuse(
+                    k->r, &c->mounts[i].path, "Leave it out, or share the GPUs by time_slicing.",
+                    "a mount at /dev/shm hides that of the MPS daemon: '%s' could not use its "
+                    "GPU",
+                    c->name);
         return;
     }
     for (size_t i = 0; i < pod->volume_count; i++)
@@ -449,35 +441,6 @@ static void init_container(struct k8s *k, struct yaml_out *y, const struct k8s_i
     yaml_end(y);
 }
 
-static void init_containers(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
-{
-    if (!pod->init_count)
-        return;
-    yaml_seq(y, "initContainers");
-    for (size_t i = 0; i < pod->init_count; i++)
-        init_container(k, y, &pod->inits[i]);
-    yaml_end(y);
-}
-
-static void pod_class(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
-{
-    if (k->priority_class && pod->c) {
-        yaml_note(y, render_from(k->r, k->priority_class_at));
-        yaml_str(y, "priorityClassName", k->priority_class);
-    } else if (pod->c) {
-        yaml_note(y, render_from(k->r, &pod->c->priority));
-        yaml_str(y, "priorityClassName", k8s_priority_name(k, pod->c->priority));
-    } else if (pod->priority) {
-        yaml_str(y, "priorityClassName", pod->priority);
-    }
-    if (k->runtime_class && pod->c && (pod->c->gpus || k8s_shares_gpu(pod->c))) {
-        yaml_note(y, render_from(k->r, k->runtime_class_at));
-        yaml_str(y, "runtimeClassName", k->runtime_class);
-    } else if (pod->runtime_class) {
-        yaml_str(y, "runtimeClassName", pod->runtime_class);
-    }
-}
-
 static void pull_secrets(struct k8s *k, struct yaml_out *y)
 {
     if (!k->pull_secrets || !k->pull_secrets->count)
@@ -489,16 +452,6 @@ static void pull_secrets(struct k8s *k, struct yaml_out *y)
         yaml_end(y);
     }
     yaml_end(y);
-}
-
-static void pod_host(struct yaml_out *y, const struct k8s_pod *pod)
-{
-    if (pod->host_network) {
-        yaml_bool(y, "hostNetwork", true);
-        yaml_str(y, "dnsPolicy", "ClusterFirstWithHostNet");
-    }
-    if (pod->host_pid)
-        yaml_bool(y, "hostPID", true);
 }
 
 void k8s_pod_spec(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
@@ -515,15 +468,39 @@ void k8s_pod_spec(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     yaml_bool(y, "automountServiceAccountToken", pod->token);
     yaml_bool(y, "enableServiceLinks", false);
     pull_secrets(k, y);
-    pod_class(k, y, pod);
-    pod_host(y, pod);
+    if (k->priority_class && pod->c) {
+        yaml_note(y, render_from(k->r, k->priority_class_at));
+        yaml_str(y, "priorityClassName", k->priority_class);
+    } else if (pod->c) {
+        yaml_note(y, render_from(k->r, &pod->c->priority));
+        yaml_str(y, "priorityClassName", k8s_priority_name(k, pod->c->priority));
+    } else if (pod->priority) {
+        yaml_str(y, "priorityClassName", pod->priority);
+    }
+    if (k->runtime_class && pod->c && (pod->c->gpus || k8s_shares_gpu(pod->c))) {
+        yaml_note(y, render_from(k->r, k->runtime_class_at));
+        yaml_str(y, "runtimeClassName", k->runtime_class);
+    } else if (pod->runtime_class) {
+        yaml_str(y, "runtimeClassName", pod->runtime_class);
+    }
+    if (pod->host_network) {
+        yaml_bool(y, "hostNetwork", true);
+        yaml_str(y, "dnsPolicy", "ClusterFirstWithHostNet");
+    }
+    if (pod->host_pid)
+        yaml_bool(y, "hostPID", true);
     if (pod->grace_s)
         yaml_int(y, "terminationGracePeriodSeconds", pod->grace_s);
     if (pod->deadline_s)
         yaml_int(y, "activeDeadlineSeconds", pod->deadline_s);
     k8s_placement(k, y, pod);
     pod_security(k, y, pod);
-    init_containers(k, y, pod);
+    if (pod->init_count) {
+        yaml_seq(y, "initContainers");
+        for (size_t i = 0; i < pod->init_count; i++)
+            init_container(k, y, &pod->inits[i]);
+        yaml_end(y);
+    }
     yaml_seq(y, "containers");
     container(k, y, pod);
     yaml_end(y);

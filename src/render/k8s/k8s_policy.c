@@ -33,16 +33,6 @@ static void policy_types(struct yaml_out *y, bool in, bool out)
     yaml_end(y);
 }
 
-static void default_deny(struct k8s *k, struct buf *out)
-{
-    struct yaml_out y;
-
-    policy_head(k, &y, out, "default-deny", NULL);
-    policy_types(&y, true, true);
-    yaml_end(&y);
-    yaml_finish(&y);
-}
-
 static void one_port(struct yaml_out *y, const char *protocol, int64_t port)
 {
     yaml_map(y, NULL);
@@ -331,7 +321,12 @@ void k8s_server_policy(struct k8s *k, struct buf *out)
 
 void k8s_policies_write(struct k8s *k, struct buf *out, const struct k8s_policies *p)
 {
-    default_deny(k, out);
+    struct yaml_out y;
+
+    policy_head(k, &y, out, "default-deny", NULL);
+    policy_types(&y, true, true);
+    yaml_end(&y);
+    yaml_finish(&y);
     allow_names(k, out, p);
     for (size_t i = 0; i < p->count; i++)
         component_policy(k, out, p, p->components[i]);

@@ -280,11 +280,6 @@ void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod
                     "machine");
 }
 
-static const struct spec_node *gpu_group(const struct spec *s, const struct spec_component *c)
-{
-    return spec_node_of(s, c ? c->nodes : NULL);
-}
-
 static void spec_bytes(struct yaml_out *y, const char *key, int64_t bytes)
 {
     yaml_strf(y, key, "%" PRId64 "B", bytes);
@@ -300,7 +295,7 @@ static int64_t serve_gpus(const struct spec *s, const struct spec_component *c)
 
 static void serve_nodes(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
-    const struct spec_node *n = gpu_group(k->r->spec, c);
+    const struct spec_node *n = spec_node_of(k->r->spec, c ? c->nodes : NULL);
     int64_t gpus = serve_gpus(k->r->spec, c);
 
     if (!n || !n->gpu || !gpus)

@@ -43,34 +43,6 @@ static void job_wishes(struct k8s *k, const struct spec_component *c)
                     c->name);
 }
 
-/* Pods of a Job are new ones at each try, and so are the volumes of each: only a StatefulSet's pods
- * find theirs again. */
-static void volume_wishes(struct k8s *k, const struct spec_component *c)
-{
-    const char *path = c->training ? c->training->checkpoint.path : NULL;
-    const struct spec_storage *saved = path ? follow_mount_at(k->r, c, path) : NULL;
-    const char *hint = k->scc || c->kind != SPEC_COMPONENT_TRAINING
-                           ? "Use storage that machines share."
-                           : "Use storage that machines share, or 'targets.kubernetes.job: "
-                             "statefulset', whose pods keep theirs.";
-
-    if (saved && k8s_per_replica(saved))
-        render_warn(k->r, &c->training->checkpoint.path, hint,
-                    "checkpoints of '%s' go with its pod: each try of a job has a new volume of "
-                    "'%s'",
-                    c->name, saved->name);
-    for (size_t i = 0; i < c->mount_count; i++) {
-        const struct spec_storage *s = spec_storage_find(k->r->spec, c->mounts[i].storage);
-
-        if (s && s != saved && k8s_per_replica(s) && s->keep)
-            render_warn(k->r, &c->mounts[i].storage,
-                        "Use storage that machines share, or say 'keep: false' of it.",
-                        "'keep' of '%s' is not followed: a volume of each replica goes with the "
-                        "pod, which job '%s' makes anew at each try",
-                        s->name, c->name);
-    }
-}
-
 /* An autoscaler has bounds of its own. */
 static void scale_wishes(struct k8s *k, const struct spec_component *c)
 {
@@ -142,8 +114,34 @@ void k8s_component_wishes(struct k8s *k, const struct spec_component *c, bool ke
         kept_wishes(k, c);
     else
         job_wishes(k, c);
-    if (!kept)
-        volume_wishes(k, c);
+    if (!kept) {
+        /* Pods of a Job are new ones at each try, and so are the volumes of each: only a
+         * StatefulSet's pods find theirs again. */
+        const char *path = c->training ? c->training->checkpoint.path : NULL;
+        const struct spec_storage *saved = path ? follow_mount_at(k->r, c, path) : NULL;
+        const char *hint = k->scc || c->kind != SPEC_COMPONENT_TRAINING
+                               ? "Use storage that machines share."
+                               : "Use storage that machines share, or 'targets.kubernetes.job: "
+                                 "statefulset', whose pods keep theirs.";
+
+        if (saved && k8s_per_replica(saved))
+            render_warn(
+                k->r, &c->training->checkpoint.path, hint,
+                "checkpoints of '%s' go with its pod: each try of a job has a new volume of "
+                "'%s'",
+                c->name, saved->name);
+        for (size_t i = 0; i < c->mount_count; i++) {
+            const struct spec_storage *s = spec_storage_find(k->r->spec, c->mounts[i].storage);
+
+            if (s && s != saved && k8s_per_replica(s) && s->keep)
+                render_warn(
+                    k->r, &c->mounts[i].storage,
+                    "Use storage that machines share, or say 'keep: false' of it.",
+                    "'keep' of '%s' is not followed: a volume of each replica goes with the "
+                    "pod, which job '%s' makes anew at each try",
+                    s->name, c->name);
+        }
+    }
     if (c->scale && kept)
         scale_wishes(k, c);
     if (k->priority_class && c->priority != SPEC_PRIORITY_MEDIUM)

@@ -292,27 +292,6 @@ static void priorities_write(struct kube *q)
     }
 }
 
-static void policies_write(struct kube *q)
-{
-    struct buf *out =
-        kube_base(q, "network-policy.yaml",
-                  "Who may speak to whom: nobody, but for what the spec names; outside the "
-                  "cluster what `egress` of a component does.");
-    const struct spec_component **all =
-        arena_array(&q->k.arena, const struct spec_component *, q->work_count + 1);
-
-    for (size_t i = 0; i < q->work_count; i++)
-        all[i] = q->works[i].c;
-    k8s_policies_write(&q->k, out,
-                       &(struct k8s_policies){ .components = all,
-                                               .count = q->work_count,
-                                               .dns_namespace = "kube-system",
-                                               .dns_port = 53,
-                                               .dns_cache = true });
-    if (q->serve)
-        k8s_server_policy(&q->k, out);
-}
-
 bool kube_mounted(const struct kube *q, const struct spec_storage *s)
 {
     for (size_t i = 0; i < q->work_count; i++)
@@ -370,19 +349,6 @@ static void networks_write(struct kube *q)
 
 static const char trainjob_hint[] = "'targets.kubernetes.job: jobset' follows it.";
 
-/* Its pods have priority 0, below the lowest of ours: any pod with a class may evict them. */
-static void trainjob_priority(struct kube *q, const struct spec_component *c)
-{
-    bool said = spec_where(q->k.r->spec, &c->priority).line, others = false;
-
-    for (size_t i = 0; i < q->work_count; i++)
-        others = others || q->works[i].kind != KUBE_TRAINJOB;
-    if (said || others)
-        render_warn(q->k.r, said ? (const void *)&c->priority : (const void *)&c->name,
-                    trainjob_hint, "a TrainJob has no priority: that of '%s' is not followed%s",
-                    c->name, others ? ", and pods of any other component may evict its own" : "");
-}
-
 /* Parts of its container that the patch cannot name. */
 static void trainjob_container(struct kube *q, const struct kube_work *w)
 {
@@ -407,39 +373,6 @@ static void trainjob_container(struct kube *q, const struct kube_work *w)
                     c->name);
 }
 
-/* The pod of a TrainJob is its runtime's, and its patch has no field for these. */
-static void trainjob_wishes(struct kube *q, const struct kube_work *w)
-{
-    const struct spec_component *c = w->c;
-    const char *hint = trainjob_hint;
-    const struct spec *s = q->k.r->spec;
-
-    trainjob_priority(q, c);
-    trainjob_container(q, w);
-    if (spec_where(s, &c->restart).line)
-        render_warn(q->k.r, &c->restart, hint,
-                    "the runtime of a TrainJob says when its pods are started again: 'restart' of "
-                    "'%s' is not followed",
-                    c->name);
-    if (c->training && spec_where(s, &c->training->rendezvous.max_restarts).line)
-        render_warn(q->k.r, &c->training->rendezvous.max_restarts, hint,
-                    "the runtime of a TrainJob counts restarts: 'max_restarts' of '%s' is not "
-                    "followed",
-                    c->name);
-}
-
-/* The deadline is of the Job that a JobSet makes, and a restart makes a new one. */
-static void jobset_wishes(struct kube *q, const struct spec_component *c)
-{
-    if (c->time_limit_ms.known && c->restart != SPEC_RESTART_NEVER &&
-        !(c->training && !c->training->rendezvous.max_restarts))
-        render_warn(q->k.r, &c->time_limit_ms,
-                    "'targets.kubernetes.job: job' counts from the first start.",
-                    "a JobSet counts 'time_limit' of '%s' anew at each restart: it ends a try, not "
-                    "the run",
-                    c->name);
-}
-
 static void wishes_tell(struct kube *q)
 {
     const struct spec_component **all =
@@ -452,10 +385,47 @@ static void wishes_tell(struct kube *q)
         all[i] = w->c;
         k8s_component_wishes(&q->k, w->c,
                              w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET);
-        if (w->kind == KUBE_TRAINJOB)
-            trainjob_wishes(q, w);
-        if (w->kind == KUBE_JOBSET)
-            jobset_wishes(q, w->c);
+        if (w->kind == KUBE_TRAINJOB) {
+            /* The pod of a TrainJob is its runtime's, and its patch has no field for these. */
+            const struct spec_component *c = w->c;
+            const char *hint = trainjob_hint;
+            const struct spec *s = q->k.r->spec;
+            bool said = spec_where(q->k.r->spec, &c->priority).line, others = false;
+
+            /* Its pods have priority 0, below the lowest of ours: any pod with a class may
+             * evict them. */
+            for (size_t j = 0; j < q->work_count; j++)
+                others = others || q->works[j].kind != KUBE_TRAINJOB;
+            if (said || others)
+                render_warn(q->k.r, said ? (const void *)&c->priority : (const void *)&c->name,
+                            trainjob_hint,
+                            "a TrainJob has no priority: that of '%s' is not followed%s", c->name,
+                            others ? ", and pods of any other component may evict its own" : "");
+            trainjob_container(q, w);
+            if (spec_where(s, &c->restart).line)
+                render_warn(
+                    q->k.r, &c->restart, hint,
+                    "the runtime of a TrainJob says when its pods are started again: 'restart' of "
+                    "'%s' is not followed",
+                    c->name);
+            if (c->training && spec_where(s, &c->training->rendezvous.max_restarts).line)
+                render_warn(
+                    q->k.r, &c->training->rendezvous.max_restarts, hint,
+                    "the runtime of a TrainJob counts restarts: 'max_restarts' of '%s' is not "
+                    "followed",
+                    c->name);
+        }
+        if (w->kind == KUBE_JOBSET) {
+            /* The deadline is of the Job that a JobSet makes, and a restart makes a new one. */
+            if (w->c->time_limit_ms.known && w->c->restart != SPEC_RESTART_NEVER &&
+                !(w->c->training && !w->c->training->rendezvous.max_restarts))
+                render_warn(
+                    q->k.r, &w->c->time_limit_ms,
+                    "'targets.kubernetes.job: job' counts from the first start.",
+                    "a JobSet counts 'time_limit' of '%s' anew at each restart: it ends a try, not "
+                    "the run",
+                    w->c->name);
+        }
     }
     k8s_names_check(&q->k, all, q->work_count);
     kube_headless_check(q);
@@ -536,8 +506,25 @@ void render_kubernetes(struct render *r)
         kube_agent_write(&q);
     if (q.serve)
         kube_serve_write(&q);
-    if (q.t->network_policy)
-        policies_write(&q);
+    if (q.t->network_policy) {
+        struct buf *out =
+            kube_base(&q, "network-policy.yaml",
+                      "Who may speak to whom: nobody, but for what the spec names; outside the "
+                      "cluster what `egress` of a component does.");
+        const struct spec_component **all =
+            arena_array(&q.k.arena, const struct spec_component *, q.work_count + 1);
+
+        for (size_t i = 0; i < q.work_count; i++)
+            all[i] = q.works[i].c;
+        k8s_policies_write(&q.k, out,
+                           &(struct k8s_policies){ .components = all,
+                                                   .count = q.work_count,
+                                                   .dns_namespace = "kube-system",
+                                                   .dns_port = 53,
+                                                   .dns_cache = true });
+        if (q.serve)
+            k8s_server_policy(&q.k, out);
+    }
     kube_monitors_write(&q);
     kube_node_write(&q);
     kube_operator_write(&q);

@@ -266,28 +266,6 @@ static bool has_networking(const struct kube *q)
     return any_used(q, has_rails) || any_used(q, k8s_rdma_shared);
 }
 
-static void install_sriov(struct kube *q, struct buf *out)
-{
-    struct chart c = {
-        .what = "SR-IOV operator: virtual functions; `deploy` makes its configuration, without "
-                "which it does nothing",
-        .release = "sriov-network-operator",
-        .where = "oci://ghcr.io/k8snetworkplumbingwg/sriov-network-operator-chart",
-        .version = "1.6.0",
-        .variable = "SRIOV_OPERATOR_VERSION",
-        .namespace = SRIOV_NAMESPACE,
-    };
-    struct buf options = { 0 };
-
-    buf_adds(&options, "--set sriovOperatorConfig.deploy=true \\\n--set operator.resourcePrefix=");
-    quote_sh(&options, prefix_of(q));
-    buf_adds(&options, " \\\n");
-    c.options = buf_str(&options);
-    chart_write(out, &c);
-    buf_adds(out, "    run kubectl apply -f \"$here/cluster/sriov.yaml\"\n");
-    buf_release(&options);
-}
-
 static void install_networks(struct kube *q, struct buf *out)
 {
     if (has_networking(q))
@@ -300,8 +278,27 @@ static void install_networks(struct kube *q, struct buf *out)
         buf_adds(out, "    run kubectl wait --for=condition=Established --timeout=60s "
                       "crd/ippools.nv-ipam.nvidia.com\n"
                       "    run kubectl apply -f \"$here/cluster/ip-pools.yaml\"\n");
-    if (any_used(q, has_functions))
-        install_sriov(q, out);
+    if (any_used(q, has_functions)) {
+        struct chart c = {
+            .what = "SR-IOV operator: virtual functions; `deploy` makes its configuration, without "
+                    "which it does nothing",
+            .release = "sriov-network-operator",
+            .where = "oci://ghcr.io/k8snetworkplumbingwg/sriov-network-operator-chart",
+            .version = "1.6.0",
+            .variable = "SRIOV_OPERATOR_VERSION",
+            .namespace = SRIOV_NAMESPACE,
+        };
+        struct buf options = { 0 };
+
+        buf_adds(&options,
+                 "--set sriovOperatorConfig.deploy=true \\\n--set operator.resourcePrefix=");
+        quote_sh(&options, prefix_of(q));
+        buf_adds(&options, " \\\n");
+        c.options = buf_str(&options);
+        chart_write(out, &c);
+        buf_adds(out, "    run kubectl apply -f \"$here/cluster/sriov.yaml\"\n");
+        buf_release(&options);
+    }
     if (any_used(q, is_efa))
         chart_write(out, &efa_chart);
 }
@@ -317,12 +314,6 @@ static const struct chart queue_chart = {
     .namespace = "kueue-system",
     .options = "--values \"$here/kueue-values.yaml\" \\\n",
 };
-
-static void install_queue(struct buf *out)
-{
-    chart_write(out, &queue_chart);
-    settled(out, "kueue-system", "kueue-controller-manager");
-}
 
 static void install_jobs(struct kube *q, struct buf *out)
 {
@@ -349,8 +340,10 @@ static void install_jobs(struct kube *q, struct buf *out)
                       "/manifests.yaml'\n");
         settled(out, "jobset-system", "jobset-controller-manager");
     }
-    if (q->t->queue)
-        install_queue(out);
+    if (q->t->queue) {
+        chart_write(out, &queue_chart);
+        settled(out, "kueue-system", "kueue-controller-manager");
+    }
 #undef OVERLAY
 }
 
@@ -385,20 +378,6 @@ void kube_release_check(struct kube *q)
 
 /* ---- what the site has ---- */
 
-static void class_once(struct buf *out, struct buf *seen, const char *name)
-{
-    struct buf key = { 0 };
-
-    buf_addf(&key, "\n%s\n", name);
-    if (!strstr(buf_str(seen), buf_str(&key))) {
-        buf_adds(seen, buf_str(&key));
-        buf_adds(out, "    run kubectl get storageclass ");
-        quote_sh(out, name);
-        buf_addc(out, '\n');
-    }
-    buf_release(&key);
-}
-
 /* Classes of the claims that the manifests make; without one it is the cluster's default. */
 static void ask_classes(struct kube *q, struct buf *out)
 {
@@ -413,8 +392,18 @@ static void ask_classes(struct kube *q, struct buf *out)
         if (!kube_mounted(q, t) || t->kind == SPEC_STORAGE_MEMORY ||
             t->kind == SPEC_STORAGE_OBJECT || k8s_static_volume(t))
             continue;
-        if (class)
-            class_once(out, &seen, class);
+        if (class) {
+            struct buf key = { 0 };
+
+            buf_addf(&key, "\n%s\n", class);
+            if (!strstr(buf_str(&seen), buf_str(&key))) {
+                buf_adds(&seen, buf_str(&key));
+                buf_adds(out, "    run kubectl get storageclass ");
+                quote_sh(out, class);
+                buf_addc(out, '\n');
+            }
+            buf_release(&key);
+        }
         plain = plain || !class;
     }
     if (plain)

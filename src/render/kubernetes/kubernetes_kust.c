@@ -209,15 +209,6 @@ static void op_groups(struct kube *q, struct yaml_out *y, const struct kube_work
     yaml_end(y);
 }
 
-/* Nobody is asked to let it in: Kueue may not be there. */
-static void small_start(struct kube *q, struct yaml_out *y, const struct kube_work *w)
-{
-    if (!q->t->queue || w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET)
-        return;
-    op(y, "remove", "/metadata/labels/kueue.x-k8s.io~1queue-name");
-    yaml_end(y);
-}
-
 static void small_pod(struct kube *q, struct yaml_out *y, const struct kube_work *w)
 {
     const char *at = kube_template_path(w);
@@ -288,7 +279,11 @@ static void small_patch(struct kube *q, const struct kube_work *w)
     yaml_begin(&y, out);
     y.seq[0] = true; /* the document is a list */
     small_counts(q, &y, w);
-    small_start(q, &y, w);
+    /* Nobody is asked to let it in: Kueue may not be there. */
+    if (q->t->queue && w->kind != KUBE_DEPLOYMENT && w->kind != KUBE_STATEFULSET) {
+        op(&y, "remove", "/metadata/labels/kueue.x-k8s.io~1queue-name");
+        yaml_end(&y);
+    }
     if (w->kind == KUBE_TRAINJOB)
         small_trainjob(q, &y, w);
     else

@@ -160,24 +160,6 @@ static const char PACKAGES[] =
     "    run apt-mark hold kubelet kubeadm kubectl\n"
     "}\n\n";
 
-static void group_words(struct kube *q, const struct spec_node *n, struct buf *labels,
-                        struct buf *taints)
-{
-    buf_addf(labels, "%s=%s", K8S_GROUP_LABEL, n->name);
-    if (n->gpus_per_node && kube_shares(q, n) > 1)
-        buf_addf(labels, ",nvidia.com/device-plugin.config=%s", n->name);
-    if (feasible_mig_instances(n) && q->t->gpu_operator)
-        buf_addf(labels, ",nvidia.com/mig.config=%s", n->name);
-    for (size_t i = 0; i < n->labels.count; i++) {
-        const char *key = n->labels.items[i].key;
-
-        if (k8s_label_by(key) == K8S_LABEL_JOIN)
-            buf_addf(labels, ",%s=%s", key, n->labels.items[i].value);
-    }
-    for (size_t i = 0; i < n->taints.count; i++)
-        buf_addf(taints, "%s%s", i ? "," : "", n->taints.items[i]);
-}
-
 static void script_groups(struct kube *q, struct buf *out)
 {
     const struct spec *s = q->k.r->spec;
@@ -188,7 +170,19 @@ static void script_groups(struct kube *q, struct buf *out)
         const struct spec_node *n = &s->nodes[i];
         struct buf labels = { 0 }, taints = { 0 };
 
-        group_words(q, n, &labels, &taints);
+        buf_addf(&labels, "%s=%s", K8S_GROUP_LABEL, n->name);
+        if (n->gpus_per_node && kube_shares(q, n) > 1)
+            buf_addf(&labels, ",nvidia.com/device-plugin.config=%s", n->name);
+        if (feasible_mig_instances(n) && q->t->gpu_operator)
+            buf_addf(&labels, ",nvidia.com/mig.config=%s", n->name);
+        for (size_t j = 0; j < n->labels.count; j++) {
+            const char *key = n->labels.items[j].key;
+
+            if (k8s_label_by(key) == K8S_LABEL_JOIN)
+                buf_addf(&labels, ",%s=%s", key, n->labels.items[j].value);
+        }
+        for (size_t j = 0; j < n->taints.count; j++)
+            buf_addf(&taints, "%s%s", j ? "," : "", n->taints.items[j]);
         buf_addf(out, "    %s) # %s, %" PRId64 " machine%s: ", n->name,
                  render_from(q->k.r, &n->name), n->count, n->count == 1 ? "" : "s");
         spec_hosts(n, out);
@@ -504,48 +498,6 @@ static void driver(struct kube *q, struct yaml_out *y)
     yaml_end(y);
 }
 
-static void policy_tolerations(struct kube *q, struct yaml_out *y)
-{
-    yaml_map(y, "daemonsets");
-    k8s_tolerations_gpus(&q->k, y);
-    yaml_end(y);
-}
-
-static void plugin_values(struct kube *q, struct yaml_out *y, bool create)
-{
-    yaml_map(y, "devicePlugin");
-    yaml_bool(y, "enabled", true);
-    if (kube_sharing_groups(q)) {
-        yaml_map(y, "config");
-        if (create)
-            yaml_bool(y, "create", true);
-        yaml_str(y, "name", "stoker-sharing");
-        yaml_note(y, *kube_sharing_default(q) ? NULL
-                                              : "machines: label nvidia.com/device-plugin.config");
-        yaml_str(y, "default", kube_sharing_default(q));
-        if (create)
-            kube_sharing_data(q, y, "data");
-        yaml_end(y);
-    }
-    yaml_end(y);
-}
-
-/* Labels of pods are the exporter's own: without honorLabels they would be renamed, and no rule or
- * scaler would find them. */
-static void exporter_values(struct yaml_out *y, bool enabled)
-{
-    yaml_map(y, "dcgmExporter");
-    yaml_note(y, enabled ? "DCGM is asked for" : "`stoker agent` exports the same names");
-    yaml_bool(y, "enabled", enabled);
-    if (enabled) {
-        yaml_map(y, "serviceMonitor");
-        yaml_bool(y, "enabled", true);
-        yaml_bool(y, "honorLabels", true);
-        yaml_end(y);
-    }
-    yaml_end(y);
-}
-
 /* What helm values and the ClusterPolicy have in common. */
 static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
 {
@@ -557,14 +509,41 @@ static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
         yaml_str(y, "defaultRuntime", "containerd");
     yaml_str(y, "runtimeClass", q->t->runtime_class ? q->t->runtime_class : "nvidia");
     yaml_end(y);
-    policy_tolerations(q, y);
+    yaml_map(y, "daemonsets");
+    k8s_tolerations_gpus(&q->k, y);
+    yaml_end(y);
     driver(q, y);
     on(y, "toolkit", true, NULL);
-    plugin_values(q, y, helm);
+    yaml_map(y, "devicePlugin");
+    yaml_bool(y, "enabled", true);
+    if (kube_sharing_groups(q)) {
+        yaml_map(y, "config");
+        if (helm)
+            yaml_bool(y, "create", true);
+        yaml_str(y, "name", "stoker-sharing");
+        yaml_note(y, *kube_sharing_default(q) ? NULL
+                                              : "machines: label nvidia.com/device-plugin.config");
+        yaml_str(y, "default", kube_sharing_default(q));
+        if (helm)
+            kube_sharing_data(q, y, "data");
+        yaml_end(y);
+    }
+    yaml_end(y);
     k8s_mig_values(&q->k, y, helm);
     on(y, "gfd", true, "labels of GPUs on the machines");
     on(y, "dcgm", exporter, NULL);
-    exporter_values(y, exporter);
+    /* Labels of pods are the exporter's own: without honorLabels they would be renamed, and no
+     * rule or scaler would find them. */
+    yaml_map(y, "dcgmExporter");
+    yaml_note(y, exporter ? "DCGM is asked for" : "`stoker agent` exports the same names");
+    yaml_bool(y, "enabled", exporter);
+    if (exporter) {
+        yaml_map(y, "serviceMonitor");
+        yaml_bool(y, "enabled", true);
+        yaml_bool(y, "honorLabels", true);
+        yaml_end(y);
+    }
+    yaml_end(y);
     on(y, "nodeStatusExporter", false, NULL);
     on(y, "gdrcopy", any_fabric(s, is_direct), NULL);
 }

@@ -150,26 +150,6 @@ static void agent_daemon(struct kube *q, struct buf *out, const struct k8s_pod *
     "agent.tls_cert", "agent.tls_key", "agent.admin_token_file", "notify.webhook_token_file",      \
         "notify.ca_file"
 
-static void warn_of_files(struct render *r)
-{
-    const struct spec_agent *a = &r->spec->agent;
-    const struct spec_notify *n = &r->spec->notify;
-
-    if (a->tls_cert)
-        render_warn(r, &a->tls_cert, "Let an ingress end TLS.",
-                    "agents in pods answer without TLS: 'tls_cert' is a file of a machine");
-    if (a->admin_token_file)
-        render_warn(r, &a->admin_token_file, "Silence alerts in Alertmanager.",
-                    "agents in pods silence nothing: 'admin_token_file' is a file of a machine");
-    if (n->webhook_token_file)
-        render_warn(r, &n->webhook_token_file, "Post to Alertmanager, which may have the token.",
-                    "agents in pods post to the webhook without a token: 'webhook_token_file' is a "
-                    "file of a machine");
-    if (n->ca_file)
-        render_warn(r, &n->ca_file, "Add it to the image, where the system's certificates are.",
-                    "agents in pods do not have 'ca_file', which is a file of a machine");
-}
-
 /* What the agent need not read of a spec that is too large for a ConfigMap: what runs, and machines
  * that no alert names. */
 static const char *const *agent_without(const struct spec *s)
@@ -210,35 +190,33 @@ static void agent_text(struct kube *q, struct buf *out)
                       out->len, CONFIG_MAX);
 }
 
-static void agent_config(struct kube *q, struct buf *out)
-{
-    bool hidden = spec_is_secret(q->k.r);
-    struct buf text = { 0 };
-    struct yaml_out y;
-
-    agent_text(q, &text);
-    yaml_begin(&y, out);
-    k8s_head(&q->watch, &y, "v1", hidden ? "Secret" : "ConfigMap", "stoker-spec", "stoker-agent");
-    if (hidden) {
-        yaml_note(&y, render_from(q->k.r, &q->k.r->spec->notify.webhook));
-        yaml_str(&y, "type", "Opaque");
-        render_keep_secret(q->k.r, out);
-    }
-    yaml_map(&y, hidden ? "stringData" : "data");
-    yaml_text(&y, "stoker.yaml", buf_str(&text));
-    yaml_end(&y);
-    yaml_finish(&y);
-    buf_release(&text);
-}
-
 /* The driver's library comes with the GPU Operator's runtime class, which machines without GPUs do
  * not have: two DaemonSets then. */
 void kube_agent_write(struct kube *q)
 {
     struct buf *out = kube_base(q, "agent.yaml", "`stoker agent` on every machine.");
     struct k8s_pod pod;
+    const struct spec_agent *a = &q->k.r->spec->agent;
+    const struct spec_notify *n = &q->k.r->spec->notify;
+    bool hidden = spec_is_secret(q->k.r);
+    struct buf text = { 0 };
+    struct yaml_out y;
 
-    warn_of_files(q->k.r);
+    if (a->tls_cert)
+        render_warn(q->k.r, &a->tls_cert, "Let an ingress end TLS.",
+                    "agents in pods answer without TLS: 'tls_cert' is a file of a machine");
+    if (a->admin_token_file)
+        render_warn(q->k.r, &a->admin_token_file, "Silence alerts in Alertmanager.",
+                    "agents in pods silence nothing: 'admin_token_file' is a file of a machine");
+    if (n->webhook_token_file)
+        render_warn(q->k.r, &n->webhook_token_file,
+                    "Post to Alertmanager, which may have the token.",
+                    "agents in pods post to the webhook without a token: 'webhook_token_file' is a "
+                    "file of a machine");
+    if (n->ca_file)
+        render_warn(q->k.r, &n->ca_file,
+                    "Add it to the image, where the system's certificates are.",
+                    "agents in pods do not have 'ca_file', which is a file of a machine");
     agent_pod(q, &pod);
     buf_addf(
         out,
@@ -257,7 +235,19 @@ void kube_agent_write(struct kube *q)
         pod.runtime_class = NULL;
     }
     agent_daemon(q, out, &pod);
-    agent_config(q, out);
+    agent_text(q, &text);
+    yaml_begin(&y, out);
+    k8s_head(&q->watch, &y, "v1", hidden ? "Secret" : "ConfigMap", "stoker-spec", "stoker-agent");
+    if (hidden) {
+        yaml_note(&y, render_from(q->k.r, &q->k.r->spec->notify.webhook));
+        yaml_str(&y, "type", "Opaque");
+        render_keep_secret(q->k.r, out);
+    }
+    yaml_map(&y, hidden ? "stringData" : "data");
+    yaml_text(&y, "stoker.yaml", buf_str(&text));
+    yaml_end(&y);
+    yaml_finish(&y);
+    buf_release(&text);
 }
 
 /* ---- the model server ---- */

@@ -68,18 +68,6 @@ static void plugin_anywhere(struct yaml_out *y)
     yaml_end(y);
 }
 
-static void plugin_sharing(struct kube *q, struct yaml_out *y)
-{
-    yaml_map(y, "config");
-    kube_sharing_data(q, y, "map");
-    yaml_note(y, "machines: label nvidia.com/device-plugin.config; those without share nothing");
-    yaml_str(y, "default", kube_sharing_default(q));
-    yaml_seq(y, "fallbackStrategies");
-    yaml_str(y, NULL, "empty");
-    yaml_end(y);
-    yaml_end(y);
-}
-
 void kube_plugin_write(struct kube *q)
 {
     struct buf *out = render_file(q->k.r, "kubernetes/device-plugin-values.yaml");
@@ -95,8 +83,17 @@ void kube_plugin_write(struct kube *q)
     yaml_end(&y);
     if (k8s_has_mig(q->k.r->spec))
         k8s_mig_strategy(&q->k, &y, "migStrategy");
-    if (kube_sharing_groups(q))
-        plugin_sharing(q, &y);
+    if (kube_sharing_groups(q)) {
+        yaml_map(&y, "config");
+        kube_sharing_data(q, &y, "map");
+        yaml_note(&y,
+                  "machines: label nvidia.com/device-plugin.config; those without share nothing");
+        yaml_str(&y, "default", kube_sharing_default(q));
+        yaml_seq(&y, "fallbackStrategies");
+        yaml_str(&y, NULL, "empty");
+        yaml_end(&y);
+        yaml_end(&y);
+    }
     yaml_comment(&y, "machines with taints have devices too");
     plugin_anywhere(&y);
     yaml_map(&y, "nfd");

@@ -283,30 +283,6 @@ static void resource_groups(struct kube *q, struct yaml_out *y)
     yaml_end(y);
 }
 
-static void cluster_queue_write(struct kube *q, struct buf *out)
-{
-    struct yaml_out y;
-
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, KUBE_KUEUE_API, "ClusterQueue", NULL, cluster_queue(q), NULL);
-    yaml_end(&y);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "namespaceSelector");
-    yaml_map(&y, "matchLabels");
-    yaml_str(&y, "kubernetes.io/metadata.name", q->k.namespace);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_note(&y, "a job that does not fit does not hold up those behind it");
-    yaml_str(&y, "queueingStrategy", "BestEffortFIFO");
-    yaml_map(&y, "preemption");
-    yaml_note(&y, "by the priority of its pods");
-    yaml_str(&y, "withinClusterQueue", "LowerPriority");
-    yaml_end(&y);
-    resource_groups(q, &y);
-    yaml_end(&y);
-    yaml_finish(&y);
-}
-
 /* ---- flavors and topology ---- */
 
 static void topology_write(struct kube *q, struct buf *out, const struct spec_node *n)
@@ -456,6 +432,7 @@ void kube_queue_write(struct kube *q)
 {
     const struct spec *s = q->k.r->spec;
     struct buf *out = render_file(q->k.r, "kubernetes/cluster/queues.yaml");
+    struct yaml_out y;
 
     spans_tell(q);
     render_head(q->k.r, out, "#",
@@ -466,7 +443,24 @@ void kube_queue_write(struct kube *q)
         topology_write(q, out, &s->nodes[i]);
         flavor_write(q, out, &s->nodes[i]);
     }
-    cluster_queue_write(q, out);
+    yaml_begin(&y, out);
+    k8s_head_open(&q->k, &y, KUBE_KUEUE_API, "ClusterQueue", NULL, cluster_queue(q), NULL);
+    yaml_end(&y);
+    yaml_map(&y, "spec");
+    yaml_map(&y, "namespaceSelector");
+    yaml_map(&y, "matchLabels");
+    yaml_str(&y, "kubernetes.io/metadata.name", q->k.namespace);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_note(&y, "a job that does not fit does not hold up those behind it");
+    yaml_str(&y, "queueingStrategy", "BestEffortFIFO");
+    yaml_map(&y, "preemption");
+    yaml_note(&y, "by the priority of its pods");
+    yaml_str(&y, "withinClusterQueue", "LowerPriority");
+    yaml_end(&y);
+    resource_groups(q, &y);
+    yaml_end(&y);
+    yaml_finish(&y);
     local_queue_write(q);
     values_write(q);
 }

@@ -236,45 +236,6 @@ static void job_pods(struct kube *q, struct yaml_out *y, const struct kube_work 
     yaml_int(y, "parallelism", w->pods);
 }
 
-static void job_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
-                      const struct k8s_pod *pod)
-{
-    head(q, y, "batch/v1", w);
-    yaml_map(y, "spec");
-    job_pods(q, y, w);
-    yaml_note(y, w->c->training ? render_from(q->k.r, &w->c->training->rendezvous.max_restarts)
-                                : render_from(q->k.r, &w->c->restart));
-    yaml_int(y, "backoffLimit", restarts(w) * (w->pods > 0 ? w->pods : 1));
-    if (k8s_has(&q->k, K8S_POD_REPLACEMENT)) {
-        yaml_note(y, "its GPUs must be free first");
-        yaml_str(y, "podReplacementPolicy", "Failed");
-    }
-    failure_policy(y);
-    deadline(q, y, w);
-    yaml_int(y, "ttlSecondsAfterFinished", TTL_S);
-    queued(q, y);
-    k8s_template(&q->k, y, pod);
-    yaml_end(y);
-}
-
-/* A failure that no rule names starts all anew, the end of the time limit too: with as much time as
- * before. */
-static void limit_rule(struct kube *q, struct yaml_out *y, const struct kube_work *w)
-{
-    if (!w->c->time_limit_ms.known)
-        return;
-    yaml_seq(y, "rules");
-    yaml_map(y, NULL);
-    yaml_str(y, "name", "timelimit");
-    yaml_note(y, render_from(q->k.r, &w->c->time_limit_ms));
-    yaml_str(y, "action", "FailJobSet");
-    yaml_seq(y, "onJobFailureReasons");
-    yaml_str(y, NULL, "DeadlineExceeded");
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-}
-
 static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
                          const struct k8s_pod *pod)
 {
@@ -290,7 +251,20 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
     yaml_map(y, "failurePolicy");
     yaml_note(y, "a pod that fails restarts all of them together");
     yaml_int(y, "maxRestarts", restarts(w));
-    limit_rule(q, y, w);
+    /* A failure that no rule names starts all anew, the end of the time limit too: with as much
+     * time as before. */
+    if (w->c->time_limit_ms.known) {
+        yaml_seq(y, "rules");
+        yaml_map(y, NULL);
+        yaml_str(y, "name", "timelimit");
+        yaml_note(y, render_from(q->k.r, &w->c->time_limit_ms));
+        yaml_str(y, "action", "FailJobSet");
+        yaml_seq(y, "onJobFailureReasons");
+        yaml_str(y, NULL, "DeadlineExceeded");
+        yaml_end(y);
+        yaml_end(y);
+        yaml_end(y);
+    }
     yaml_end(y);
     yaml_int(y, "ttlSecondsAfterFinished", TTL_S);
     yaml_seq(y, "replicatedJobs");
@@ -348,34 +322,6 @@ static void pytorchjob_write(struct kube *q, struct yaml_out *y, const struct ku
     yaml_end(y);
 }
 
-/* What a TrainJob may change of its runtime's pod; the runtime "torch-distributed" comes with
- * Trainer and makes a JobSet. */
-static void trainjob_patch(struct kube *q, struct yaml_out *y, const struct k8s_pod *pod)
-{
-    yaml_seq(y, "runtimePatches");
-    yaml_map(y, NULL);
-    yaml_str(y, "manager", "stoker/render");
-    yaml_map(y, "trainingRuntimeSpec");
-    yaml_map(y, "template");
-    yaml_map(y, "spec");
-    yaml_seq(y, "replicatedJobs");
-    yaml_map(y, NULL);
-    yaml_str(y, "name", "node");
-    yaml_map(y, "template");
-    yaml_map(y, "spec");
-    yaml_map(y, "template");
-    k8s_template_meta(&q->k, y, pod);
-    k8s_pod_patch(&q->k, y, pod);
-    for (int i = 0; i < 3; i++)
-        yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    for (int i = 0; i < 3; i++)
-        yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-}
-
 static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
                            struct k8s_pod *pod)
 {
@@ -401,7 +347,30 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
     yaml_int(y, "numProcPerNode", w->c->gpus > 0 ? w->c->gpus : 1);
     k8s_resources(&q->k, y, "resourcesPerNode", w->c);
     yaml_end(y);
-    trainjob_patch(q, y, pod);
+    /* What a TrainJob may change of its runtime's pod; the runtime "torch-distributed" comes with
+     * Trainer and makes a JobSet. */
+    yaml_seq(y, "runtimePatches");
+    yaml_map(y, NULL);
+    yaml_str(y, "manager", "stoker/render");
+    yaml_map(y, "trainingRuntimeSpec");
+    yaml_map(y, "template");
+    yaml_map(y, "spec");
+    yaml_seq(y, "replicatedJobs");
+    yaml_map(y, NULL);
+    yaml_str(y, "name", "node");
+    yaml_map(y, "template");
+    yaml_map(y, "spec");
+    yaml_map(y, "template");
+    k8s_template_meta(&q->k, y, pod);
+    k8s_pod_patch(&q->k, y, pod);
+    for (int i = 0; i < 3; i++)
+        yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    for (int i = 0; i < 3; i++)
+        yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
     yaml_end(y);
 }
 
@@ -494,7 +463,22 @@ void kube_work_write(struct kube *q, const struct kube_work *w)
     yaml_begin(&y, out);
     switch (w->kind) {
     case KUBE_JOB:
-        job_write(q, &y, w, &pod);
+        head(q, &y, "batch/v1", w);
+        yaml_map(&y, "spec");
+        job_pods(q, &y, w);
+        yaml_note(&y, w->c->training ? render_from(q->k.r, &w->c->training->rendezvous.max_restarts)
+                                     : render_from(q->k.r, &w->c->restart));
+        yaml_int(&y, "backoffLimit", restarts(w) * (w->pods > 0 ? w->pods : 1));
+        if (k8s_has(&q->k, K8S_POD_REPLACEMENT)) {
+            yaml_note(&y, "its GPUs must be free first");
+            yaml_str(&y, "podReplacementPolicy", "Failed");
+        }
+        failure_policy(&y);
+        deadline(q, &y, w);
+        yaml_int(&y, "ttlSecondsAfterFinished", TTL_S);
+        queued(q, &y);
+        k8s_template(&q->k, &y, &pod);
+        yaml_end(&y);
         break;
     case KUBE_JOBSET:
         jobset_write(q, &y, w, &pod);

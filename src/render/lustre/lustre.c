@@ -140,30 +140,6 @@ static bool is_ours(const struct lustre_site *l, const struct spec_storage *s)
     return true;
 }
 
-static void find_storage(struct lustre_site *l)
-{
-    for (size_t i = 0; i < l->r->spec->storage_count && !l->storage; i++)
-        if (is_ours(l, &l->r->spec->storage[i]))
-            l->storage = &l->r->spec->storage[i];
-    for (size_t i = 0; i < l->r->spec->storage_count; i++) {
-        const struct spec_storage *x = &l->r->spec->storage[i];
-
-        if (l->storage && x != l->storage && x->kind == SPEC_STORAGE_LUSTRE && x->stripe_count)
-            render_warn(l->r, &x->stripes[0].match, "Set them by hand, with 'lfs setstripe'.",
-                        "nobody sets the stripes of '%s': target lustre is for '%s'", x->name,
-                        l->storage->name);
-        else if (!l->storage && x->kind == SPEC_STORAGE_LUSTRE && str_starts(x->source, l->t->mgs))
-            render_warn(l->r, &l->t->fsname,
-                        "The scripts make and mount another file system, without its stripes.",
-                        "no storage is '%s:/%s': '%s' comes from '%s'", l->t->mgs, l->t->fsname,
-                        x->name, x->source);
-    }
-    if (l->storage && l->storage->path)
-        (void)snprintf(l->root, sizeof(l->root), "%s", l->storage->path);
-    else
-        (void)snprintf(l->root, sizeof(l->root), "/mnt/%s", l->t->fsname);
-}
-
 /* The pattern with `?` for each `[...]`. */
 static const char *pattern_plain(struct arena *mem, const char *s)
 {
@@ -221,29 +197,6 @@ static void check_two(struct lustre_site *l, const struct spec_stripe *a,
     arena_release(&mem);
 }
 
-static void check_stripes(struct lustre_site *l)
-{
-    for (size_t i = 0; l->storage && i < l->storage->stripe_count; i++) {
-        const struct spec_stripe *x = &l->storage->stripes[i];
-
-        if (x->count > l->t->osts)
-            render_refuse(l->r, &x->count, "Use -1 for all of them.",
-                          "files '%s' are to be on %" PRId64 " OSTs, and there are %" PRId64,
-                          x->match, x->count, l->t->osts);
-        if (x->size_bytes % SIZE_STEP)
-            render_refuse(l->r, &x->size_bytes, "Use 64KiB, 1MiB, 4MiB and the like.",
-                          "a stripe of Lustre is a multiple of 64 KiB");
-        if (strchr(x->match, '\n') || !*x->match)
-            render_refuse(l->r, &x->match, NULL, "a pattern of file names is one line");
-        if (strchr(x->match, '/'))
-            render_refuse(l->r, &x->match,
-                          "Match the name only; a folder gets its layout from 'lfs setstripe'.",
-                          "files '%s' are none: a name has no '/'", x->match);
-        for (size_t k = 0; k < i; k++)
-            check_two(l, &l->storage->stripes[k], x);
-    }
-}
-
 const struct spec_stripe *lustre_checkpoint_rule(const struct lustre_site *l)
 {
     static const char *const names[] = { "checkpoint.pt", "rank.distcp", "model.safetensors",
@@ -266,9 +219,46 @@ void render_lustre(struct render *r)
                       "the spec has no targets.lustre, and its servers cannot be guessed");
         return;
     }
-    find_storage(&l);
+    for (size_t i = 0; i < l.r->spec->storage_count && !l.storage; i++)
+        if (is_ours(&l, &l.r->spec->storage[i]))
+            l.storage = &l.r->spec->storage[i];
+    for (size_t i = 0; i < l.r->spec->storage_count; i++) {
+        const struct spec_storage *x = &l.r->spec->storage[i];
+
+        if (l.storage && x != l.storage && x->kind == SPEC_STORAGE_LUSTRE && x->stripe_count)
+            render_warn(l.r, &x->stripes[0].match, "Set them by hand, with 'lfs setstripe'.",
+                        "nobody sets the stripes of '%s': target lustre is for '%s'", x->name,
+                        l.storage->name);
+        else if (!l.storage && x->kind == SPEC_STORAGE_LUSTRE && str_starts(x->source, l.t->mgs))
+            render_warn(l.r, &l.t->fsname,
+                        "The scripts make and mount another file system, without its stripes.",
+                        "no storage is '%s:/%s': '%s' comes from '%s'", l.t->mgs, l.t->fsname,
+                        x->name, x->source);
+    }
+    if (l.storage && l.storage->path)
+        (void)snprintf(l.root, sizeof(l.root), "%s", l.storage->path);
+    else
+        (void)snprintf(l.root, sizeof(l.root), "/mnt/%s", l.t->fsname);
     check_servers(&l);
-    check_stripes(&l);
+    for (size_t i = 0; l.storage && i < l.storage->stripe_count; i++) {
+        const struct spec_stripe *x = &l.storage->stripes[i];
+
+        if (x->count > l.t->osts)
+            render_refuse(l.r, &x->count, "Use -1 for all of them.",
+                          "files '%s' are to be on %" PRId64 " OSTs, and there are %" PRId64,
+                          x->match, x->count, l.t->osts);
+        if (x->size_bytes % SIZE_STEP)
+            render_refuse(l.r, &x->size_bytes, "Use 64KiB, 1MiB, 4MiB and the like.",
+                          "a stripe of Lustre is a multiple of 64 KiB");
+        if (strchr(x->match, '\n') || !*x->match)
+            render_refuse(l.r, &x->match, NULL, "a pattern of file names is one line");
+        if (strchr(x->match, '/'))
+            render_refuse(l.r, &x->match,
+                          "Match the name only; a folder gets its layout from 'lfs setstripe'.",
+                          "files '%s' are none: a name has no '/'", x->match);
+        for (size_t k = 0; k < i; k++)
+            check_two(&l, &l.storage->stripes[k], x);
+    }
     lustre_check_nids(&l);
     lustre_lnet(&l);
     lustre_format(&l);

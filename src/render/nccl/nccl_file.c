@@ -157,9 +157,13 @@ static bool seen_agree(const struct machine_seen *s, const char *name, const str
     return true;
 }
 
-/* "=mlx5_0 on gpu1, unset on gpu2": each value with the first machine that wants it. */
-static void seen_values(const struct machine_seen *s, const char *name, struct buf *out)
+/* One file is for all of them: what they do not share is left to NCCL, which looks on each. */
+static void seen_differ(const struct conf *c, const struct machine_seen *s, const char *name,
+                        struct buf *out)
 {
+    struct buf values = { 0 }, text = { 0 };
+
+    /* "=mlx5_0 on gpu1, unset on gpu2": each value with the first machine that wants it. */
     for (size_t i = 0; i < s->count; i++) {
         const struct nccl_var *x = nccl_env_find(&s->envs[i], name);
         const char *value = x ? x->value : NULL;
@@ -171,18 +175,9 @@ static void seen_values(const struct machine_seen *s, const char *name, struct b
             told_already = str_eq(y ? y->value : NULL, value);
         }
         if (!told_already)
-            buf_addf(out, "%s%.200s on %.100s", out->len ? ", " : "", value ? value : "unset",
+            buf_addf(&values, "%s%.200s on %.100s", values.len ? ", " : "", value ? value : "unset",
                      host_of(s->hws[i]));
     }
-}
-
-/* One file is for all of them: what they do not share is left to NCCL, which looks on each. */
-static void seen_differ(const struct conf *c, const struct machine_seen *s, const char *name,
-                        struct buf *out)
-{
-    struct buf values = { 0 }, text = { 0 };
-
-    seen_values(s, name, &values);
     render_warn(c->r, c->node,
                 "It is left unset for the group. Make the machines alike, make two groups of them, "
                 "or set it on each from 'stoker detect --env'.",
@@ -280,23 +275,17 @@ static const struct spec_node *twin(const struct render *r, size_t i)
     return NULL;
 }
 
-static void seen_collect(struct conf *c, struct machine_seen *s)
-{
-    const struct hw *hw;
-
-    s->hws = arena_array(&c->arena, const struct hw *, c->r->machine_count + 1);
-    for (size_t at = 0; c->node && (hw = render_machine_next(c->r, c->node, &at));)
-        s->hws[s->count++] = conf_machine(c, hw);
-}
-
 static void body(struct render *r, const struct spec_node *n, struct buf *out)
 {
     struct conf c = { .r = r, .node = n };
     struct machine_seen s = { 0 };
     struct buf again = { 0 };
+    const struct hw *hw;
 
     conf_collect(&c);
-    seen_collect(&c, &s);
+    s.hws = arena_array(&c.arena, const struct hw *, c.r->machine_count + 1);
+    for (size_t at = 0; c.node && (hw = render_machine_next(c.r, c.node, &at));)
+        s.hws[s.count++] = conf_machine(&c, hw);
     for (size_t i = 0; i < c.count; i++)
         var(&c, out, &c.vars[i]);
     if (!c.count)

@@ -182,27 +182,6 @@ static void make_port(struct conf *c, struct hw_rdma *d, size_t i)
                                   .ndev = arena_printf(&c->arena, "rail%zu", i) };
 }
 
-static void make_rdma(struct conf *c, struct hw *hw)
-{
-    const struct spec_fabric *f = c->fabric;
-    size_t count = (size_t)c->nics.count;
-
-    if (count > MADE_PORTS_MAX)
-        count = MADE_PORTS_MAX;
-    hw->rdma_count = count;
-    hw->rdma = arena_array(&c->arena, struct hw_rdma, count);
-    hw->nets_count = f->kind == SPEC_FABRIC_ROCE ? count : 0;
-    hw->nets = arena_array(&c->arena, struct hw_net, count);
-    for (size_t i = 0; i < count; i++) {
-        make_port(c, &hw->rdma[i], i);
-        hw->nets[i] = (struct hw_net){ .name = arena_printf(&c->arena, "rail%zu", i),
-                                       .ifindex = maybe_of((int64_t)i + 2),
-                                       .up = maybe_of(1),
-                                       .running = maybe_of(1),
-                                       .rdma = hw->rdma[i].name };
-    }
-}
-
 const struct hw *conf_machine(struct conf *c, const struct hw *seen)
 {
     struct hw *hw = arena_new(&c->arena, struct hw);
@@ -212,8 +191,25 @@ const struct hw *conf_machine(struct conf *c, const struct hw *seen)
         *hw = *seen;
     } else if (c->node) {
         make_gpus(c, hw);
-        if (c->fabric && is_rdma(c->fabric))
-            make_rdma(c, hw);
+        if (c->fabric && is_rdma(c->fabric)) {
+            const struct spec_fabric *f = c->fabric;
+            size_t count = (size_t)c->nics.count;
+
+            if (count > MADE_PORTS_MAX)
+                count = MADE_PORTS_MAX;
+            hw->rdma_count = count;
+            hw->rdma = arena_array(&c->arena, struct hw_rdma, count);
+            hw->nets_count = f->kind == SPEC_FABRIC_ROCE ? count : 0;
+            hw->nets = arena_array(&c->arena, struct hw_net, count);
+            for (size_t i = 0; i < count; i++) {
+                make_port(c, &hw->rdma[i], i);
+                hw->nets[i] = (struct hw_net){ .name = arena_printf(&c->arena, "rail%zu", i),
+                                               .ifindex = maybe_of((int64_t)i + 2),
+                                               .up = maybe_of(1),
+                                               .running = maybe_of(1),
+                                               .rdma = hw->rdma[i].name };
+            }
+        }
         if (c->node->cpu_cores.known)
             hw->place.cpus_usable = maybe_of(c->node->cpu_cores.v * c->node->threads_per_core);
     }

@@ -86,27 +86,10 @@ static bool has_service(struct shift *s, const struct spec_component *c)
     return ports > 0;
 }
 
-/* The service of the spec's name is for one component; another's is named after it. */
-static void service_check(struct shift *s, const struct spec_component *c)
+static void component_check(struct shift *s, const struct spec_component *c)
 {
     const struct spec_component *o;
 
-    if (!shift_has_peers(c))
-        return;
-    if (c != s->named && str_eq(shift_service(s, c), shift_service(s, s->named)))
-        render_refuse(s->k.r, &s->t->service, "Give the service another name.",
-                      "'%s' is the service of '%s' already, and would be that of '%s'",
-                      s->t->service, s->named->name, c->name);
-    for (size_t i = 0; (o = shift_component(s, &i));)
-        if (has_service(s, o) && str_eq(shift_service(s, c), k8s_name(&s->k, o->name, "")))
-            render_refuse(s->k.r, &o->name,
-                          "Rename it; pods of a component meet by a service of their own, "
-                          "'targets.openshift.service' or NAME-headless.",
-                          "'%s' is the name of the headless service of '%s'", o->name, c->name);
-}
-
-static void component_check(struct shift *s, const struct spec_component *c)
-{
     if (c->nodes_per_replica > 1 && (c->replicas > 1 || c->scale))
         render_refuse(s->k.r, &c->nodes_per_replica,
                       "Leave it out: replicas are pods of one run, one on each machine.",
@@ -121,7 +104,19 @@ static void component_check(struct shift *s, const struct spec_component *c)
                     c->name);
     if (!s->named && shift_has_peers(c))
         s->named = c;
-    service_check(s, c);
+    /* The service of the spec's name is for one component; another's is named after it. */
+    if (shift_has_peers(c)) {
+        if (c != s->named && str_eq(shift_service(s, c), shift_service(s, s->named)))
+            render_refuse(s->k.r, &s->t->service, "Give the service another name.",
+                          "'%s' is the service of '%s' already, and would be that of '%s'",
+                          s->t->service, s->named->name, c->name);
+        for (size_t i = 0; (o = shift_component(s, &i));)
+            if (has_service(s, o) && str_eq(shift_service(s, c), k8s_name(&s->k, o->name, "")))
+                render_refuse(s->k.r, &o->name,
+                              "Rename it; pods of a component meet by a service of their own, "
+                              "'targets.openshift.service' or NAME-headless.",
+                              "'%s' is the name of the headless service of '%s'", o->name, c->name);
+    }
     s->root = s->root || k8s_is_root(c);
 }
 
@@ -253,23 +248,6 @@ bool shift_storage_used(struct shift *s, const struct spec_storage *st)
 
 /* ---- priorities and policies ---- */
 
-static void priorities(struct shift *s)
-{
-    struct buf *b = NULL;
-
-    for (size_t p = 0; p <= SPEC_PRIORITY_HIGH; p++) {
-        const struct spec_component *c;
-        bool used = false;
-
-        for (size_t i = 0; (c = shift_component(s, &i));)
-            used = used || (size_t)c->priority == p;
-        if (used && !b)
-            b = shift_file(s, "priority.yaml", "Who goes first when GPUs are short.");
-        if (used)
-            k8s_priority(&s->k, b, (enum spec_priority)p);
-    }
-}
-
 static void policy_open(struct shift *s, struct buf *b, struct yaml_out *y, const char *name)
 {
     yaml_begin(y, b);
@@ -306,29 +284,6 @@ static void allow_from(struct shift *s, struct buf *b, const char *name, const c
     yaml_finish(&y);
 }
 
-/* A build fetches its sources and pushes its image. */
-static void allow_builds(struct shift *s, struct buf *b)
-{
-    struct yaml_out y;
-
-    policy_open(s, b, &y, "allow-builds");
-    yaml_map(&y, "podSelector");
-    yaml_seq(&y, "matchExpressions");
-    yaml_map(&y, NULL);
-    yaml_str(&y, "key", "openshift.io/build.name");
-    yaml_str(&y, "operator", "Exists");
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    policy_side(&y, "Egress");
-    yaml_seq(&y, "egress");
-    yaml_map(&y, NULL);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_finish(&y);
-}
-
 static void policies(struct shift *s)
 {
     const struct spec *spec = s->k.r->spec;
@@ -340,6 +295,7 @@ static void policies(struct shift *s)
                               .dns_port = 5353 }; /* of the pods behind the Service's 53 */
     bool served = false;
     struct buf *b;
+    struct yaml_out y;
 
     for (size_t i = 0; (c = shift_component(s, &i));) {
         all[p.count++] = c;
@@ -356,7 +312,23 @@ static void policies(struct shift *s)
         allow_from(s, b, "allow-prometheus", "kubernetes.io/metadata.name",
                    "openshift-user-workload-monitoring");
     }
-    allow_builds(s, b);
+    /* A build fetches its sources and pushes its image. */
+    policy_open(s, b, &y, "allow-builds");
+    yaml_map(&y, "podSelector");
+    yaml_seq(&y, "matchExpressions");
+    yaml_map(&y, NULL);
+    yaml_str(&y, "key", "openshift.io/build.name");
+    yaml_str(&y, "operator", "Exists");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    policy_side(&y, "Egress");
+    yaml_seq(&y, "egress");
+    yaml_map(&y, NULL);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
 }
 
 /* ---- networks and storage ---- */
@@ -463,10 +435,22 @@ static void kustomization_begin(struct shift *s)
 
 static void everything(struct shift *s)
 {
+    struct buf *b = NULL;
+
     kustomization_begin(s);
     namespace(s);
     shift_access(s);
-    priorities(s);
+    for (size_t p = 0; p <= SPEC_PRIORITY_HIGH; p++) {
+        const struct spec_component *c;
+        bool used = false;
+
+        for (size_t i = 0; (c = shift_component(s, &i));)
+            used = used || (size_t)c->priority == p;
+        if (used && !b)
+            b = shift_file(s, "priority.yaml", "Who goes first when GPUs are short.");
+        if (used)
+            k8s_priority(&s->k, b, (enum spec_priority)p);
+    }
     policies(s);
     shift_networks(s);
     storage(s);

@@ -8,17 +8,6 @@
  * for it.  node/memlock.bu does; it restarts machines and is applied by hand. */
 #include "render/openshift/openshift_int.h"
 
-static void account(struct shift *s, struct buf *b)
-{
-    struct yaml_out y;
-
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "v1", "ServiceAccount", s->k.service_account, NULL);
-    yaml_note(&y, "pods ask nothing of the API server");
-    yaml_bool(&y, "automountServiceAccountToken", false);
-    yaml_finish(&y);
-}
-
 static void strategy(struct yaml_out *y, const char *key, const char *type)
 {
     yaml_map(y, key);
@@ -163,10 +152,15 @@ void shift_access(struct shift *s)
 {
     struct buf *b = shift_file(s, "access.yaml", "Who the pods are, and what they may do.");
     const char *name = k8s_name(&s->k, s->t->scc, "-use");
+    struct yaml_out y;
 
     buf_addf(b, "# Names: %s (account), %s (constraint).\n",
              render_from(s->k.r, &s->t->service_account), render_from(s->k.r, &s->t->scc));
-    account(s, b);
+    yaml_begin(&y, b);
+    k8s_head(&s->k, &y, "v1", "ServiceAccount", s->k.service_account, NULL);
+    yaml_note(&y, "pods ask nothing of the API server");
+    yaml_bool(&y, "automountServiceAccountToken", false);
+    yaml_finish(&y);
     constraint(s, b);
     role(s, b, name);
     binding(s, b, name);

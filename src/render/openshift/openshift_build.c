@@ -51,36 +51,11 @@ static void stream(struct shift *s, struct buf *b)
     yaml_finish(&y);
 }
 
-static void source(struct shift *s, struct yaml_out *y)
-{
-    const struct spec_build *bd = s->t->build;
-
-    yaml_map(y, "source");
-    yaml_str(y, "type", "Git");
-    yaml_map(y, "git");
-    yaml_note(y, render_from(s->k.r, &bd->git));
-    yaml_str(y, "uri", bd->git);
-    yaml_note(y, render_from(s->k.r, &bd->ref));
-    yaml_str(y, "ref", bd->ref);
-    yaml_end(y);
-    if (!str_eq(bd->context, ".")) {
-        yaml_note(y, render_from(s->k.r, &bd->context));
-        yaml_str(y, "contextDir", bd->context);
-    }
-    yaml_end(y);
-    yaml_map(y, "strategy");
-    yaml_str(y, "type", "Docker");
-    yaml_map(y, "dockerStrategy");
-    yaml_note(y, render_from(s->k.r, &bd->containerfile));
-    yaml_str(y, "dockerfilePath", bd->containerfile);
-    yaml_end(y);
-    yaml_end(y);
-}
-
 static void build(struct shift *s, struct buf *b)
 {
     const char *name = k8s_name(&s->k, s->t->image_stream, ""), *tag = tag_of(s);
     struct yaml_out y;
+    const struct spec_build *bd = s->t->build;
 
     if (!tag)
         render_warn(s->k.r, &s->t->image_stream, "Give a component the image that is built.",
@@ -90,7 +65,26 @@ static void build(struct shift *s, struct buf *b)
     yaml_map(&y, "spec");
     yaml_note(&y, "one after the other");
     yaml_str(&y, "runPolicy", "Serial");
-    source(s, &y);
+    yaml_map(&y, "source");
+    yaml_str(&y, "type", "Git");
+    yaml_map(&y, "git");
+    yaml_note(&y, render_from(s->k.r, &bd->git));
+    yaml_str(&y, "uri", bd->git);
+    yaml_note(&y, render_from(s->k.r, &bd->ref));
+    yaml_str(&y, "ref", bd->ref);
+    yaml_end(&y);
+    if (!str_eq(bd->context, ".")) {
+        yaml_note(&y, render_from(s->k.r, &bd->context));
+        yaml_str(&y, "contextDir", bd->context);
+    }
+    yaml_end(&y);
+    yaml_map(&y, "strategy");
+    yaml_str(&y, "type", "Docker");
+    yaml_map(&y, "dockerStrategy");
+    yaml_note(&y, render_from(s->k.r, &bd->containerfile));
+    yaml_str(&y, "dockerfilePath", bd->containerfile);
+    yaml_end(&y);
+    yaml_end(&y);
     yaml_map(&y, "output");
     yaml_map(&y, "to");
     yaml_str(&y, "kind", "ImageStreamTag");

@@ -171,45 +171,6 @@ static void discovery_write(struct shift *s, struct buf *b)
     yaml_finish(&y);
 }
 
-static void functions_write(struct shift *s, struct buf *b)
-{
-    struct yaml_out y;
-
-    yaml_begin(&y, b);
-    k8s_head_open(&s->k, &y, "sriovnetwork.openshift.io/v1", "SriovOperatorConfig", sriov.namespace,
-                  "default", NULL);
-    yaml_end(&y);
-    yaml_comment(&y, "without it the operator does nothing");
-    yaml_map(&y, "spec");
-    yaml_bool(&y, "enableInjector", true);
-    yaml_bool(&y, "enableOperatorWebhook", true);
-    yaml_int(&y, "logLevel", 2);
-    yaml_end(&y);
-    yaml_finish(&y);
-}
-
-/* Of all that the Network Operator can bring, nv-ipam only: drivers and device plug-ins are
- * others' here. */
-static void addresses_write(struct shift *s, struct buf *b)
-{
-    struct yaml_out y;
-
-    yaml_begin(&y, b);
-    k8s_head_open(&s->k, &y, "mellanox.com/v1alpha1", "NicClusterPolicy", NULL,
-                  "nic-cluster-policy", NULL);
-    yaml_end(&y);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "nvIpam");
-    yaml_str(&y, "image", "nvidia-k8s-ipam");
-    yaml_str(&y, "repository", "ghcr.io/mellanox");
-    yaml_str(&y, "version", K8S_NV_IPAM);
-    yaml_bool(&y, "enableWebhook", false);
-    yaml_end(&y);
-    k8s_tolerations_gpus(&s->k, &y);
-    yaml_end(&y);
-    yaml_finish(&y);
-}
-
 static void pools_write(struct shift *s)
 {
     const struct spec *spec = s->k.r->spec;
@@ -232,14 +193,6 @@ static void enabled(struct yaml_out *y, const char *key, bool on)
     yaml_end(y);
 }
 
-static void driver(struct shift *s, struct yaml_out *y)
-{
-    yaml_map(y, "driver");
-    yaml_bool(y, "enabled", true);
-    k8s_driver_rdma(y, any_fabric(s, is_direct));
-    yaml_end(y);
-}
-
 static void policy_write(struct shift *s, struct buf *b)
 {
     struct yaml_out y;
@@ -257,7 +210,10 @@ static void policy_write(struct shift *s, struct buf *b)
     yaml_map(&y, "daemonsets");
     k8s_tolerations_gpus(&s->k, &y);
     yaml_end(&y);
-    driver(s, &y);
+    yaml_map(&y, "driver");
+    yaml_bool(&y, "enabled", true);
+    k8s_driver_rdma(&y, any_fabric(s, is_direct));
+    yaml_end(&y);
     enabled(&y, "toolkit", true);
     enabled(&y, "devicePlugin", true);
     k8s_mig_values(&s->k, &y, false);
@@ -438,10 +394,41 @@ void shift_install(struct shift *s)
         b = render_file(s->k.r, "openshift/operators/config.yaml");
         render_head(s->k.r, b, "#", "What those operators do.");
         discovery_write(s, b);
-        if (any_fabric(s, has_functions))
-            functions_write(s, b);
-        if (any_fabric(s, has_nv_pool))
-            addresses_write(s, b);
+        if (any_fabric(s, has_functions)) {
+            struct yaml_out y;
+
+            yaml_begin(&y, b);
+            k8s_head_open(&s->k, &y, "sriovnetwork.openshift.io/v1", "SriovOperatorConfig",
+                          sriov.namespace, "default", NULL);
+            yaml_end(&y);
+            yaml_comment(&y, "without it the operator does nothing");
+            yaml_map(&y, "spec");
+            yaml_bool(&y, "enableInjector", true);
+            yaml_bool(&y, "enableOperatorWebhook", true);
+            yaml_int(&y, "logLevel", 2);
+            yaml_end(&y);
+            yaml_finish(&y);
+        }
+        if (any_fabric(s, has_nv_pool)) {
+            /* Of all that the Network Operator can bring, nv-ipam only: drivers and device
+             * plug-ins are others' here. */
+            struct yaml_out y;
+
+            yaml_begin(&y, b);
+            k8s_head_open(&s->k, &y, "mellanox.com/v1alpha1", "NicClusterPolicy", NULL,
+                          "nic-cluster-policy", NULL);
+            yaml_end(&y);
+            yaml_map(&y, "spec");
+            yaml_map(&y, "nvIpam");
+            yaml_str(&y, "image", "nvidia-k8s-ipam");
+            yaml_str(&y, "repository", "ghcr.io/mellanox");
+            yaml_str(&y, "version", K8S_NV_IPAM);
+            yaml_bool(&y, "enableWebhook", false);
+            yaml_end(&y);
+            k8s_tolerations_gpus(&s->k, &y);
+            yaml_end(&y);
+            yaml_finish(&y);
+        }
         if (has_gpus(s))
             policy_write(s, b);
     }

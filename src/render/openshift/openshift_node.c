@@ -17,32 +17,27 @@ static const char HEAD[] =
     "#   sh label.sh --apply [GROUP...]  do it, as an administrator of the cluster\n"
     "set -eu\n" K8S_SCRIPT_APPLY "\n";
 
-static void group_labels(struct buf *out, const struct spec_node *n)
-{
-    buf_addf(out, "    run oc label node --overwrite \"$1\" %s=%s", K8S_GROUP_LABEL, n->name);
-    for (size_t i = 0; i < n->labels.count; i++)
-        if (k8s_label_by(n->labels.items[i].key) != K8S_LABEL_SYSTEM) {
-            buf_addc(out, ' ');
-            quote_sh(out, n->labels.items[i].key);
-            buf_addc(out, '=');
-            quote_sh(out, n->labels.items[i].value);
-        }
-    if (feasible_mig_instances(n))
-        buf_addf(out, " nvidia.com/mig.config=%s", n->name);
-    buf_addc(out, '\n');
-    for (size_t i = 0; i < n->taints.count; i++) {
-        buf_adds(out, "    run oc adm taint node --overwrite \"$1\" ");
-        quote_sh(out, n->taints.items[i]);
-        buf_addc(out, '\n');
-    }
-}
-
 static void group_function(struct shift *s, struct buf *out, const struct spec_node *n, size_t i)
 {
     struct spec_walk w;
 
     buf_addf(out, "# %s: %s\nmachine_%zu() {\n", n->name, render_from(s->k.r, &n->name), i);
-    group_labels(out, n);
+    buf_addf(out, "    run oc label node --overwrite \"$1\" %s=%s", K8S_GROUP_LABEL, n->name);
+    for (size_t j = 0; j < n->labels.count; j++)
+        if (k8s_label_by(n->labels.items[j].key) != K8S_LABEL_SYSTEM) {
+            buf_addc(out, ' ');
+            quote_sh(out, n->labels.items[j].key);
+            buf_addc(out, '=');
+            quote_sh(out, n->labels.items[j].value);
+        }
+    if (feasible_mig_instances(n))
+        buf_addf(out, " nvidia.com/mig.config=%s", n->name);
+    buf_addc(out, '\n');
+    for (size_t j = 0; j < n->taints.count; j++) {
+        buf_adds(out, "    run oc adm taint node --overwrite \"$1\" ");
+        quote_sh(out, n->taints.items[j]);
+        buf_addc(out, '\n');
+    }
     buf_addf(out, "}\ngroup_%zu() {\n", i);
     for (spec_walk(&w, n); spec_walk_next(&w);)
         buf_addf(out, "    machine_%zu %s\n", i, w.name);

@@ -108,21 +108,6 @@ static void route(struct shift *s, struct buf *b, const struct spec_component *c
     yaml_finish(&y);
 }
 
-static void front(struct shift *s, struct buf *b, const struct spec_component *c)
-{
-    size_t count;
-
-    (void)k8s_ports_of(&s->k, c, &count);
-    if (count && c->kind != SPEC_COMPONENT_TRAINING)
-        balanced(s, b, c);
-    if (count && c->kind == SPEC_COMPONENT_SERVING)
-        route(s, b, c);
-    if (k8s_needs_budget(c))
-        k8s_budget(&s->k, b, c);
-    if (k8s_is_server(c))
-        k8s_serve_spec(&s->k, b, c);
-}
-
 /* ---- StatefulSet ---- */
 
 /* Do all volumes of its pods outlive them? */
@@ -181,6 +166,7 @@ static void set(struct shift *s, const struct spec_component *c)
                                "StatefulSet and headless service of a component.");
     struct k8s_pod pod;
     struct yaml_out y;
+    size_t count;
 
     service(s, b, c);
     k8s_pod_of(&s->k, c, true, &pod);
@@ -191,7 +177,15 @@ static void set(struct shift *s, const struct spec_component *c)
         shift_launch(s, &pod);
     if (k8s_is_server(c))
         k8s_serve_pod(&s->k, c, &pod);
-    front(s, b, c);
+    (void)k8s_ports_of(&s->k, c, &count);
+    if (count && c->kind != SPEC_COMPONENT_TRAINING)
+        balanced(s, b, c);
+    if (count && c->kind == SPEC_COMPONENT_SERVING)
+        route(s, b, c);
+    if (k8s_needs_budget(c))
+        k8s_budget(&s->k, b, c);
+    if (k8s_is_server(c))
+        k8s_serve_spec(&s->k, b, c);
     yaml_begin(&y, b);
     k8s_head(&s->k, &y, "apps/v1", "StatefulSet", name, name);
     yaml_map(&y, "spec");
@@ -203,14 +197,6 @@ static void set(struct shift *s, const struct spec_component *c)
 }
 
 /* ---- Job and Pod, started when they are wanted ---- */
-
-static void time_limit(struct shift *s, struct yaml_out *y, const struct spec_component *c)
-{
-    if (!c->time_limit_ms.known)
-        return;
-    yaml_note(y, render_from(s->k.r, &c->time_limit_ms));
-    yaml_int(y, "activeDeadlineSeconds", (c->time_limit_ms.v + 999) / 1000);
-}
 
 static struct buf *run_file(struct shift *s, const char *name, const char *what)
 {
@@ -232,7 +218,10 @@ static void job_head(struct shift *s, struct yaml_out *y, const struct spec_comp
     yaml_str(y, "completionMode", "Indexed");
     yaml_note(y, render_from(s->k.r, &c->restart));
     yaml_int(y, "backoffLimit", c->restart == SPEC_RESTART_NEVER ? 0 : 6);
-    time_limit(s, y, c);
+    if (c->time_limit_ms.known) {
+        yaml_note(y, render_from(s->k.r, &c->time_limit_ms));
+        yaml_int(y, "activeDeadlineSeconds", (c->time_limit_ms.v + 999) / 1000);
+    }
     yaml_int(y, "ttlSecondsAfterFinished", SHIFT_KEEP_S);
 }
 
@@ -259,26 +248,13 @@ static void job(struct shift *s, const struct spec_component *c)
     yaml_finish(&y);
 }
 
-static void networks(struct shift *s, struct yaml_out *y, const struct spec_component *c)
-{
-    struct buf nets = { 0 };
-
-    k8s_networks(&s->k, c, &nets);
-    if (nets.len) {
-        yaml_map(y, "annotations");
-        yaml_note(y, render_from(s->k.r, &c->fabrics));
-        yaml_str(y, "k8s.v1.cni.cncf.io/networks", buf_str(&nets));
-        yaml_end(y);
-    }
-    buf_release(&nets);
-}
-
 static void debug(struct shift *s, const struct spec_component *c)
 {
     const char *name = k8s_name(&s->k, c->name, "");
     struct buf *b = run_file(s, name, "Pod to look around in, started when it is wanted.");
     struct k8s_pod pod;
     struct yaml_out y;
+    struct buf nets = { 0 };
 
     buf_addf(b, "# oc -n %s exec -it %s -- stoker detect --check all\n", s->k.namespace, name);
     k8s_pod_of(&s->k, c, false, &pod);
@@ -287,7 +263,14 @@ static void debug(struct shift *s, const struct spec_component *c)
     shift_launch(s, &pod);
     yaml_begin(&y, b);
     k8s_head_open(&s->k, &y, "v1", "Pod", s->k.namespace, name, name);
-    networks(s, &y, c);
+    k8s_networks(&s->k, c, &nets);
+    if (nets.len) {
+        yaml_map(&y, "annotations");
+        yaml_note(&y, render_from(s->k.r, &c->fabrics));
+        yaml_str(&y, "k8s.v1.cni.cncf.io/networks", buf_str(&nets));
+        yaml_end(&y);
+    }
+    buf_release(&nets);
     yaml_end(&y);
     k8s_pod_spec(&s->k, &y, &pod);
     yaml_finish(&y);

@@ -283,18 +283,22 @@ static enum rc items_commit(struct outdir *p, const struct written_list *old, st
     return rc;
 }
 
-/* The old list with what was done to it. */
-static void list_renew(const struct written_list *old, const struct journal *j, struct buf *out)
+static enum rc list_finish(struct outdir *p, const struct written_list *old,
+                           const struct journal *j, struct err *err)
 {
+    struct buf text;
+    enum rc rc;
     size_t i = 0, k = 0;
 
+    buf_init(&text, LIST_MAX);
+    /* The old list with what was done to it. */
     while (i < old->count || k < j->count) {
         const struct listed_file *o = i < old->count ? &old->items[i] : NULL;
         const struct journal_item *it = k < j->count ? &j->items[k] : NULL;
         int order = !o ? 1 : !it ? -1 : strcmp(o->path, it->path);
 
         if (order < 0 || (!order && it->left)) {
-            written_line(out, o->sum, o->path);
+            written_line(&text, o->sum, o->path);
             i++;
             continue;
         }
@@ -304,19 +308,9 @@ static void list_renew(const struct written_list *old, const struct journal *j, 
         }
         assert(it);
         if (*it->listed && !it->left)
-            written_line(out, it->listed, it->path);
+            written_line(&text, it->listed, it->path);
         k++;
     }
-}
-
-static enum rc list_finish(struct outdir *p, const struct written_list *old,
-                           const struct journal *j, struct err *err)
-{
-    struct buf text;
-    enum rc rc;
-
-    buf_init(&text, LIST_MAX);
-    list_renew(old, j, &text);
     rc = text.over
              ? err_set(err, RC_LIMIT, "the list of files would be larger than %d bytes", LIST_MAX)
              : written_own_file(p, LIST_NAME, &text, LIST_MAX, 0644, err);
@@ -466,22 +460,6 @@ void render_recovery_release(struct render_recovery *r)
     *r = (struct render_recovery){ 0 };
 }
 
-/* The run that was stopped could tell nobody which edited files it set aside. */
-static void recovery_tell(const struct journal *j, enum journal_state state,
-                          struct render_recovery *out)
-{
-    out->what = state == JOURNAL_COMMIT ? RENDER_RECOVER_FINISHED : RENDER_RECOVER_UNDONE;
-    for (size_t i = 0; state == JOURNAL_COMMIT && i < j->count; i++) {
-        const struct journal_item *it = &j->items[i];
-
-        if (!it->aside || it->left)
-            continue;
-        VEC_GROW(out->kept, out->kept_count, out->kept_cap);
-        out->kept[out->kept_count++] =
-            (struct render_kept){ .path = xstrdup(it->path), .aside = xstrdup(it->aside) };
-    }
-}
-
 enum rc journal_recover(struct outdir *p, struct render_recovery *out, struct err *err)
 {
     struct journal j = { 0 };
@@ -495,8 +473,19 @@ enum rc journal_recover(struct outdir *p, struct render_recovery *out, struct er
     rc = journal_read(p, &j, &state, err);
     if (rc == RC_OK)
         rc = state == JOURNAL_COMMIT ? journal_commit(p, &j, true, err) : prepare_undo(p, &j, err);
-    if (rc == RC_OK && out)
-        recovery_tell(&j, state, out);
+    if (rc == RC_OK && out) {
+        /* The run that was stopped could tell nobody which edited files it set aside. */
+        out->what = state == JOURNAL_COMMIT ? RENDER_RECOVER_FINISHED : RENDER_RECOVER_UNDONE;
+        for (size_t i = 0; state == JOURNAL_COMMIT && i < j.count; i++) {
+            const struct journal_item *it = &j.items[i];
+
+            if (!it->aside || it->left)
+                continue;
+            VEC_GROW(out->kept, out->kept_count, out->kept_cap);
+            out->kept[out->kept_count++] =
+                (struct render_kept){ .path = xstrdup(it->path), .aside = xstrdup(it->aside) };
+        }
+    }
     journal_release(&j);
     if (rc)
         err_ctx(err, "an earlier run was stopped while it wrote to '%s'", p->dir);

@@ -431,16 +431,6 @@ static bool in_changes(const struct write_job *j, const char *path)
                                        sizeof(*j->changes.items), change_by_path);
 }
 
-static void journal_make(struct write_job *j)
-{
-    for (size_t i = 0; i < j->changes.count; i++)
-        journal_plan(j, &j->changes.items[i]);
-    for (size_t i = 0; i < j->old.count; i++)
-        if (is_over(j, i) && !in_changes(j, j->old.items[i].path))
-            journal_add(&j->journal, JOURNAL_FORGET, j->old.items[i].path);
-    journal_sort(&j->journal);
-}
-
 /* The texts of the set, and of the old list where they are not the same. */
 static void bases_both(const struct write_job *j, struct buf *out)
 {
@@ -512,25 +502,22 @@ static void take_back(struct write_job *j)
     outdir_undo(&j->place); /* the folder itself, now that nothing is in it */
 }
 
-/* A file that somebody saved between 2 and 6 is as they left it. */
-static enum rc refuse_left(const struct write_job *j, struct err *err)
-{
-    for (size_t i = 0; i < j->journal.count; i++)
-        if (j->journal.items[i].left) {
-            err_hint(err, "Run the command again: it merges what was edited, or keeps it aside.");
-            return err_set(err, RC_FAIL, "'%s' in '%s' was changed while it was to be written",
-                           j->journal.items[i].path, j->place.dir);
-        }
-    return RC_OK;
-}
-
 /* Where nothing has been renamed yet there is still a way back. */
 static enum rc commit(struct write_job *j, struct err *err)
 {
     enum rc rc = journal_commit(&j->place, &j->journal, false, err);
 
-    if (rc == RC_OK)
-        return refuse_left(j, err);
+    if (rc == RC_OK) {
+        /* A file that somebody saved between 2 and 6 is as they left it. */
+        for (size_t i = 0; i < j->journal.count; i++)
+            if (j->journal.items[i].left) {
+                err_hint(err,
+                         "Run the command again: it merges what was edited, or keeps it aside.");
+                return err_set(err, RC_FAIL, "'%s' in '%s' was changed while it was to be written",
+                               j->journal.items[i].path, j->place.dir);
+            }
+        return RC_OK;
+    }
     if (!j->journal.done && journal_write(&j->place, &j->journal, JOURNAL_PREPARE, NULL) == RC_OK)
         take_back(j);
     else
@@ -560,7 +547,12 @@ static enum rc job_write(struct write_job *j, struct err *err)
 {
     enum rc rc;
 
-    journal_make(j);
+    for (size_t i = 0; i < j->changes.count; i++)
+        journal_plan(j, &j->changes.items[i]);
+    for (size_t i = 0; i < j->old.count; i++)
+        if (is_over(j, i) && !in_changes(j, j->old.items[i].path))
+            journal_add(&j->journal, JOURNAL_FORGET, j->old.items[i].path);
+    journal_sort(&j->journal);
     if (!j->journal.count)
         return bases_mend(j, err);
     rc = journal_write(&j->place, &j->journal, JOURNAL_PREPARE, err);

@@ -29,28 +29,6 @@ bool written_is_sum(const char *s)
     return strspn(s, "0123456789abcdef") >= SHA256_HEX - 1;
 }
 
-/* Whoever can write to the folder can write to the list: a line that is none of ours is passed
- * over, and a path cannot lead out of the folder. */
-static void list_parse(struct written_list *l, char *text)
-{
-    char *save, *line = strtok_r(text, "\n", &save);
-
-    for (; line; line = strtok_r(NULL, "\n", &save)) {
-        const char *path = line + SHA256_HEX + 1;
-
-        if (strlen(line) <= SHA256_HEX + 1 || !written_is_sum(line) ||
-            memcmp(line + SHA256_HEX - 1, "  ", 2) != 0 || !outdir_path_ok(path) ||
-            !str_is_text(path, strlen(path)) || l->count >= RENDER_FILES_MAX)
-            continue;
-        VEC_GROW(l->items, l->count, l->cap);
-        l->items[l->count].path = xstrdup(path);
-        memcpy(l->items[l->count].sum, line, SHA256_HEX - 1);
-        l->items[l->count++].sum[SHA256_HEX - 1] = '\0';
-    }
-    if (l->count)
-        qsort(l->items, l->count, sizeof(*l->items), listed_by_path);
-}
-
 enum rc written_read(struct outdir *p, struct written_list *l, struct err *err)
 {
     struct buf text;
@@ -62,8 +40,26 @@ enum rc written_read(struct outdir *p, struct written_list *l, struct err *err)
         return rc;
     buf_init(&text, LIST_MAX + 1);
     rc = outdir_read(p, LIST_NAME, LIST_MAX, &text, err);
-    if (rc == RC_OK && text.len)
-        list_parse(l, text.data);
+    if (rc == RC_OK && text.len) {
+        /* Whoever can write to the folder can write to the list: a line that is none of ours is
+         * passed over, and a path cannot lead out of the folder. */
+        char *save, *line = strtok_r(text.data, "\n", &save);
+
+        for (; line; line = strtok_r(NULL, "\n", &save)) {
+            const char *path = line + SHA256_HEX + 1;
+
+            if (strlen(line) <= SHA256_HEX + 1 || !written_is_sum(line) ||
+                memcmp(line + SHA256_HEX - 1, "  ", 2) != 0 || !outdir_path_ok(path) ||
+                !str_is_text(path, strlen(path)) || l->count >= RENDER_FILES_MAX)
+                continue;
+            VEC_GROW(l->items, l->count, l->cap);
+            l->items[l->count].path = xstrdup(path);
+            memcpy(l->items[l->count].sum, line, SHA256_HEX - 1);
+            l->items[l->count++].sum[SHA256_HEX - 1] = '\0';
+        }
+        if (l->count)
+            qsort(l->items, l->count, sizeof(*l->items), listed_by_path);
+    }
     buf_release(&text);
     return rc;
 }

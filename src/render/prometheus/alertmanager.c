@@ -248,15 +248,6 @@ static void put_causes(struct yaml_out *y)
     }
 }
 
-static void put_inhibits(struct yaml_out *y)
-{
-    yaml_seq(y, "inhibit_rules");
-    for (size_t i = 0; i < ARRAY_SIZE(inhibits); i++)
-        put_inhibit(y, inhibits[i].source, inhibits[i].target, inhibits[i].equal);
-    put_causes(y);
-    yaml_end(y);
-}
-
 void prometheus_alertmanager(struct render *r)
 {
     /* who knows the address of a webhook can post to it */
@@ -268,6 +259,10 @@ void prometheus_alertmanager(struct render *r)
     yaml_begin(&y, b);
     put_route(&y);
     put_receivers(r, &y);
-    put_inhibits(&y);
+    yaml_seq(&y, "inhibit_rules");
+    for (size_t i = 0; i < ARRAY_SIZE(inhibits); i++)
+        put_inhibit(&y, inhibits[i].source, inhibits[i].target, inhibits[i].equal);
+    put_causes(&y);
+    yaml_end(&y);
     yaml_finish(&y);
 }

@@ -102,26 +102,10 @@ static void put_label(struct render *r, const struct spec_pair *l, struct yaml_o
     }
 }
 
-/* What all that leaves this server has: alerts, and metrics that others are sent. */
-static void put_site_labels(struct render *r, struct yaml_out *y)
-{
-    const struct spec_pairs *labels = &r->spec->site.labels;
-
-    if (!r->spec->site.name && !labels->count)
-        return;
-    yaml_map(y, "external_labels");
-    if (r->spec->site.name) {
-        yaml_note(y, render_from(r, &r->spec->site.name));
-        yaml_str(y, "site", r->spec->site.name);
-    }
-    for (size_t i = 0; i < labels->count; i++)
-        put_label(r, &labels->items[i], y);
-    yaml_end(y);
-}
-
 static void put_global(struct render *r, struct yaml_out *y)
 {
     const struct spec_prometheus *p = r->targets->prometheus;
+    const struct spec_pairs *labels = &r->spec->site.labels;
 
     if (p->scrape_ms > SCRAPE_MS_LEAST_OFTEN)
         render_refuse(r, &p->scrape_ms, "Scrape every 4 minutes or more often.",
@@ -133,7 +117,17 @@ static void put_global(struct render *r, struct yaml_out *y)
     put_ms(y, "scrape_timeout", p->scrape_ms < SCRAPE_MS_MAX ? p->scrape_ms : SCRAPE_MS_MAX);
     yaml_note(y, render_from(r, &p->evaluate_ms));
     put_ms(y, "evaluation_interval", p->evaluate_ms);
-    put_site_labels(r, y);
+    /* What all that leaves this server has: alerts, and metrics that others are sent. */
+    if (r->spec->site.name || labels->count) {
+        yaml_map(y, "external_labels");
+        if (r->spec->site.name) {
+            yaml_note(y, render_from(r, &r->spec->site.name));
+            yaml_str(y, "site", r->spec->site.name);
+        }
+        for (size_t i = 0; i < labels->count; i++)
+            put_label(r, &labels->items[i], y);
+        yaml_end(y);
+    }
     yaml_end(y);
     yaml_seq(y, "rule_files");
     yaml_str(y, NULL, "rules/alerts.yml");
@@ -182,31 +176,6 @@ static void put_manager_url(struct render *r, struct yaml_out *y)
     put_static(y, buf_str(&host), render_from(r, member));
     yaml_end(y);
     buf_release(&host);
-}
-
-static void put_alerting(struct render *r, struct yaml_out *y)
-{
-    const struct spec_strs *m = &r->targets->prometheus->alertmanagers;
-
-    yaml_map(y, "alerting");
-    yaml_seq(y, "alertmanagers");
-    for (size_t i = 0; i < m->count; i++) {
-        if (!is_host_port(m->items[i], strlen(m->items[i])))
-            render_refuse(r, &m->items[i], "Write it like HOST:9093.",
-                          "'%s' is not the host and port of an Alertmanager", m->items[i]);
-        yaml_map(y, NULL);
-        put_static(y, m->items[i], render_from(r, &m->items[i]));
-        yaml_end(y);
-    }
-    if (!m->count && r->spec->notify.alertmanager) {
-        put_manager_url(r, y);
-    } else if (!m->count) {
-        yaml_map(y, NULL);
-        put_static(y, "localhost:9093", "default");
-        yaml_end(y);
-    }
-    yaml_end(y);
-    yaml_end(y);
 }
 
 struct scrape_job {
@@ -291,20 +260,6 @@ static void put_file(struct render *r, const struct scrape_job *j, const struct 
     yaml_finish(&y);
 }
 
-static void put_relabel(struct yaml_out *y)
-{
-    yaml_seq(y, "relabel_configs");
-    yaml_map(y, NULL);
-    yaml_note(y, "the machine's name without the port, the same for all jobs");
-    yaml_seq(y, "source_labels");
-    yaml_str(y, NULL, "__address__");
-    yaml_end(y);
-    yaml_str(y, "regex", "(.*):[0-9]+");
-    yaml_str(y, "target_label", "machine");
-    yaml_end(y);
-    yaml_end(y);
-}
-
 static bool has_job(const struct scrape_job *j, const struct spec_node *n)
 {
     return !j->servers || prometheus_servers_on(j->servers, n);
@@ -347,8 +302,10 @@ static bool all_published(const struct scrape_job *j)
     return j->servers;
 }
 
-static void published_warn(struct render *r, const struct scrape_job *j)
+static void put_job(struct render *r, const struct scrape_job *j, struct yaml_out *y)
 {
+    bool loopback = address_text_is_loopback(*j->listen) && !all_published(j);
+
     for (size_t i = 0; j->servers && !is_alone(r) && i < j->servers->count; i++)
         if (j->servers->items[i].published)
             render_warn(r, &j->servers->items[i].c->name,
@@ -356,13 +313,6 @@ static void published_warn(struct render *r, const struct scrape_job *j)
                         "Prometheus cannot scrape '%s' from another machine: compose publishes it "
                         "on " PUBLISHED " only",
                         j->servers->items[i].c->name);
-}
-
-static void put_job(struct render *r, const struct scrape_job *j, struct yaml_out *y)
-{
-    bool loopback = address_text_is_loopback(*j->listen) && !all_published(j);
-
-    published_warn(r, j);
     if (loopback)
         yaml_comment(y, "it listens on loopback alone: a Prometheus on another machine gets in "
                         "only after 'listen' is set");
@@ -386,7 +336,16 @@ static void put_job(struct render *r, const struct scrape_job *j, struct yaml_ou
     }
     put_groups(r, j, y, false);
     put_groups(r, j, y, true);
-    put_relabel(y);
+    yaml_seq(y, "relabel_configs");
+    yaml_map(y, NULL);
+    yaml_note(y, "the machine's name without the port, the same for all jobs");
+    yaml_seq(y, "source_labels");
+    yaml_str(y, NULL, "__address__");
+    yaml_end(y);
+    yaml_str(y, "regex", "(.*):[0-9]+");
+    yaml_str(y, "target_label", "machine");
+    yaml_end(y);
+    yaml_end(y);
     yaml_end(y);
 }
 
@@ -482,11 +441,30 @@ void render_prometheus(struct render *r)
 {
     struct buf *b = render_file(r, "prometheus/prometheus.yml"), *rules;
     struct yaml_out y;
+    const struct spec_strs *m = &r->targets->prometheus->alertmanagers;
 
     render_head(r, b, "#", "prometheus.yml: whom Prometheus scrapes, and its rules");
     yaml_begin(&y, b);
     put_global(r, &y);
-    put_alerting(r, &y);
+    yaml_map(&y, "alerting");
+    yaml_seq(&y, "alertmanagers");
+    for (size_t i = 0; i < m->count; i++) {
+        if (!is_host_port(m->items[i], strlen(m->items[i])))
+            render_refuse(r, &m->items[i], "Write it like HOST:9093.",
+                          "'%s' is not the host and port of an Alertmanager", m->items[i]);
+        yaml_map(&y, NULL);
+        put_static(&y, m->items[i], render_from(r, &m->items[i]));
+        yaml_end(&y);
+    }
+    if (!m->count && r->spec->notify.alertmanager) {
+        put_manager_url(r, &y);
+    } else if (!m->count) {
+        yaml_map(&y, NULL);
+        put_static(&y, "localhost:9093", "default");
+        yaml_end(&y);
+    }
+    yaml_end(&y);
+    yaml_end(&y);
     put_jobs(r, &y);
     yaml_finish(&y);
     rules = render_file(r, "prometheus/rules/alerts.yml");

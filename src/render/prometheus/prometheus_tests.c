@@ -378,15 +378,6 @@ static void put_cpu(struct rule_test_writer *w, const char *machine, const struc
     }
 }
 
-/* Prometheus has the machine among its targets. */
-static void put_target(struct rule_test_writer *w, const char *machine, int ticks)
-{
-    yaml_map(w->y, NULL);
-    yaml_strf(w->y, "series", "up{instance=\"%s:9400\",job=\"" ALERTS_JOB_AGENT "\"}", machine);
-    yaml_strf(w->y, "values", "1x%d", ticks * A_TICK);
-    yaml_end(w->y);
-}
-
 static void put_machine(struct rule_test_writer *w, const char *machine, const struct rule_track *t,
                         bool guard_ok)
 {
@@ -400,8 +391,13 @@ static void put_machine(struct rule_test_writer *w, const char *machine, const s
         put_series(w, r->metric, machine, t, r->of ? BASE : 1);
     if (r->of)
         put_constant(w, r->of, machine, BASE, ticks);
-    if (r->how == ALERT_ABSENT)
-        put_target(w, machine, ticks);
+    if (r->how == ALERT_ABSENT) {
+        /* Prometheus has the machine among its targets. */
+        yaml_map(w->y, NULL);
+        yaml_strf(w->y, "series", "up{instance=\"%s:9400\",job=\"" ALERTS_JOB_AGENT "\"}", machine);
+        yaml_strf(w->y, "values", "1x%d", ticks * A_TICK);
+        yaml_end(w->y);
+    }
     if (!r->guard || str_eq(r->guard, r->metric))
         return;
     ok = r->guard_op == ALERT_ABOVE ? r->guard_than + d : r->guard_than - d;
@@ -528,17 +524,6 @@ static void put_up(struct rule_test_writer *w, const char *group, int64_t count,
     }
 }
 
-static void put_site_check(struct rule_test_writer *w, int fires_at, bool bad)
-{
-    yaml_end(w->y);
-    yaml_seq(w->y, "promql_expr_test");
-    if (fires_at)
-        put_check(w, fires_at - 1, false, "{}");
-    put_check(w, fires_at, bad, "{}");
-    yaml_end(w->y);
-    yaml_end(w->y);
-}
-
 /* As many machines as are too dear, and one less. */
 static void put_day_test(struct rule_test_writer *w, const struct render *r, bool bad)
 {
@@ -556,7 +541,13 @@ static void put_day_test(struct rule_test_writer *w, const struct render *r, boo
         return;
     open_test(w);
     put_up(w, n->name, most + (bad == (rule->op == ALERT_ABOVE)), fires_at + 2);
-    put_site_check(w, fires_at, bad);
+    yaml_end(w->y);
+    yaml_seq(w->y, "promql_expr_test");
+    if (fires_at)
+        put_check(w, fires_at - 1, false, "{}");
+    put_check(w, fires_at, bad, "{}");
+    yaml_end(w->y);
+    yaml_end(w->y);
 }
 
 /* A day at one speed, then at another. */

@@ -102,21 +102,6 @@ static void scheduled_list(const struct spec *s, const struct host_plan *p,
     arena_release(&a);
 }
 
-/* Machines of which no GPU is anybody's by number. */
-static void group_row(struct site_doc *d, const struct host_plan *p, const struct spec_node *n,
-                      int64_t machines)
-{
-    struct buf text = { 0 };
-
-    scheduled_list(d->r->spec, p, n, &text);
-    doc_row(d);
-    doc_cell(d, "%s", n->name);
-    doc_cell(d, "%" PRId64 "%s machine%s%s", machines, machines == n->count ? "" : " more",
-             doc_s(machines), buf_str(&text));
-    doc_row_end(d);
-    buf_release(&text);
-}
-
 static void kept(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
@@ -145,8 +130,18 @@ static void kept(struct site_doc *d)
             doc_cell(d, "%" PRId64 " more machine%s in use, not shown", hidden, doc_s(hidden));
             doc_row_end(d);
         }
-        if (others)
-            group_row(d, &p, n, others);
+        if (others) {
+            /* Machines of which no GPU is anybody's by number. */
+            struct buf text = { 0 };
+
+            scheduled_list(d->r->spec, &p, n, &text);
+            doc_row(d);
+            doc_cell(d, "%s", n->name);
+            doc_cell(d, "%" PRId64 "%s machine%s%s", others, others == n->count ? "" : " more",
+                     doc_s(others), buf_str(&text));
+            doc_row_end(d);
+            buf_release(&text);
+        }
     }
     doc_table_end(d);
     host_plan_release(&p);

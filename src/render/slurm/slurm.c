@@ -251,22 +251,6 @@ static bool *groups_of_others(const struct slurm *c)
     return others;
 }
 
-static void files(struct slurm *c)
-{
-    slurm_wishes(c);
-    slurm_conf(c);
-    slurm_gres_conf(c);
-    slurm_cgroup_conf(c);
-    slurm_topology_conf(c);
-    slurm_dbd_conf(c);
-    slurm_check_scripts(c);
-    slurm_power_scripts(c);
-    slurm_accounts(c);
-    slurm_commands(c);
-    slurm_sbatch(c);
-    slurm_install(c);
-}
-
 void render_slurm(struct render *r)
 {
     struct slurm c = { .r = r, .s = r->targets->slurm };
@@ -285,7 +269,19 @@ void render_slurm(struct render *r)
     }
     c.others = groups_of_others(&c);
     slurm_check(&c);
-    if (!r->diags->count)
-        files(&c);
+    if (!r->diags->count) {
+        slurm_wishes(&c);
+        slurm_conf(&c);
+        slurm_gres_conf(&c);
+        slurm_cgroup_conf(&c);
+        slurm_topology_conf(&c);
+        slurm_dbd_conf(&c);
+        slurm_check_scripts(&c);
+        slurm_power_scripts(&c);
+        slurm_accounts(&c);
+        slurm_commands(&c);
+        slurm_sbatch(&c);
+        slurm_install(&c);
+    }
     free(c.others);
 }

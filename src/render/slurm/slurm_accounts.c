@@ -208,15 +208,6 @@ static bool user_is_new(const struct slurm *c, const struct spec_account *a, con
     return true;
 }
 
-/* "add" makes the first account the default of a user that is new to Slurm; root is there from the
- * start, with the account root, and others may have been there before the spec. */
-static void user_default(struct buf *out, const struct spec_account *a, const char *user)
-{
-    buf_adds(out, "run modify user where name=");
-    quote_sh(out, user);
-    buf_addf(out, " cluster=\"$cluster\" set DefaultAccount=%s\n", a->name);
-}
-
 static void users(struct slurm *c, struct buf *out)
 {
     bool any = false;
@@ -232,8 +223,14 @@ static void users(struct slurm *c, struct buf *out)
             quote_sh(out, a->users.items[k]);
             buf_addf(out, " account=%s cluster=\"$cluster\" # %s\n", a->name,
                      render_from(c->r, &a->users.items[k]));
-            if (user_is_new(c, a, a->users.items[k]))
-                user_default(out, a, a->users.items[k]);
+            if (user_is_new(c, a, a->users.items[k])) {
+                /* "add" makes the first account the default of a user that is new to Slurm; root
+                 * is there from the start, with the account root, and others may have been there
+                 * before the spec. */
+                buf_adds(out, "run modify user where name=");
+                quote_sh(out, a->users.items[k]);
+                buf_addf(out, " cluster=\"$cluster\" set DefaultAccount=%s\n", a->name);
+            }
             user_partitions(c, out, a, a->users.items[k]);
         }
     }

@@ -57,23 +57,6 @@ static void check_settings(struct slurm *c)
 
 /* --- machines --- */
 
-static void check_machine(struct slurm *c, const struct spec_node *n)
-{
-    if (!n->cpu_cores.known)
-        render_refuse(c->r, &n->name, "Add 'cpu_cores: 128' or the like to the group.",
-                      "Slurm must know how many cores the machines of '%s' have", n->name);
-    else if (n->cpu_cores.v % n->sockets)
-        render_refuse(c->r, &n->cpu_cores, "'cpu_cores' counts the cores of all sockets.",
-                      "%" PRId64 " cores do not spread evenly over %" PRId64 " sockets",
-                      n->cpu_cores.v, n->sockets);
-    if (n->rack && (str_eq(n->rack, SLURM_RACKS) || str_starts(n->rack, "unlisted-")))
-        render_refuse(c->r, &n->rack, NULL, "'%s' is a name that topology.conf needs itself",
-                      n->rack);
-    if (!n->memory_bytes.known)
-        render_refuse(c->r, &n->name, "Add 'memory: 1TB' or the like to the group.",
-                      "Slurm must know how much memory the machines of '%s' have", n->name);
-}
-
 /* To slurm.conf it is the name of what all others begin with. */
 static void check_reserved(struct slurm *c, const struct spec_node *n)
 {
@@ -92,7 +75,19 @@ static void check_nodes(struct slurm *c, struct slurm_names *all)
 
         if (!slurm_has(c, n))
             continue;
-        check_machine(c, n);
+        if (!n->cpu_cores.known)
+            render_refuse(c->r, &n->name, "Add 'cpu_cores: 128' or the like to the group.",
+                          "Slurm must know how many cores the machines of '%s' have", n->name);
+        else if (n->cpu_cores.v % n->sockets)
+            render_refuse(c->r, &n->cpu_cores, "'cpu_cores' counts the cores of all sockets.",
+                          "%" PRId64 " cores do not spread evenly over %" PRId64 " sockets",
+                          n->cpu_cores.v, n->sockets);
+        if (n->rack && (str_eq(n->rack, SLURM_RACKS) || str_starts(n->rack, "unlisted-")))
+            render_refuse(c->r, &n->rack, NULL, "'%s' is a name that topology.conf needs itself",
+                          n->rack);
+        if (!n->memory_bytes.known)
+            render_refuse(c->r, &n->name, "Add 'memory: 1TB' or the like to the group.",
+                          "Slurm must know how much memory the machines of '%s' have", n->name);
         check_reserved(c, n);
         slurm_names_add_group(all, n);
     }
@@ -184,31 +179,6 @@ static bool user_ok(const char *s)
     return true;
 }
 
-static void check_names(struct slurm *c)
-{
-    for (size_t i = 0; i < c->s->partition_count; i++) {
-        const struct spec_partition *p = &c->s->partitions[i];
-        size_t count;
-
-        free(slurm_partition_groups(c, p, &count));
-        if (str_eq(p->name, "default"))
-            render_refuse(c->r, &p->name, "In slurm.conf it means the settings of all others.",
-                          "a partition cannot be called 'default'");
-        if (!count)
-            render_refuse(c->r, p->nodes.count ? (const void *)&p->nodes : (const void *)&p->name,
-                          "Its node groups must have a count above 0.",
-                          "partition '%s' has no machines", p->name);
-    }
-    for (size_t i = 0; i < c->s->account_count; i++)
-        for (size_t k = 0; k < c->s->accounts[i].users.count; k++) {
-            const char *const *user = &c->s->accounts[i].users.items[k];
-
-            if (!user_ok(*user))
-                render_refuse(c->r, user, "Small letters, digits, '_', '-', '.' and '@'.",
-                              "Slurm cannot hold the user '%.64s'", *user);
-        }
-}
-
 /* --- QOS --- */
 
 enum qos_walk { QOS_NEW, QOS_OPEN, QOS_DONE };
@@ -293,19 +263,6 @@ static void check_mount_path(struct slurm *c, const char *const *path)
             *path, *bad);
 }
 
-static void check_mounts(struct slurm *c, const struct spec_component *k)
-{
-    for (size_t i = 0; k->image && i < k->mount_count; i++) {
-        const struct spec_mount *m = &k->mounts[i];
-        const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
-
-        check_mount_path(c, &m->path);
-        check_mount_path(c, &m->subpath);
-        if (s)
-            check_mount_path(c, &s->path);
-    }
-}
-
 static void check_job(struct slurm *c, const struct spec_component *k)
 {
     const struct spec_partition *p = k->partition ? slurm_partition(c, k->partition) : NULL;
@@ -325,7 +282,15 @@ static void check_job(struct slurm *c, const struct spec_component *k)
     if (!p && c->s->partition_count && !slurm_job_partition(c, k))
         render_refuse(c->r, &k->name, "Name its 'partition', or add its group to one.",
                       "no partition has the machines of component '%s' and takes its QOS", k->name);
-    check_mounts(c, k);
+    for (size_t j = 0; k->image && j < k->mount_count; j++) {
+        const struct spec_mount *m = &k->mounts[j];
+        const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
+
+        check_mount_path(c, &m->path);
+        check_mount_path(c, &m->subpath);
+        if (s)
+            check_mount_path(c, &s->path);
+    }
     if (!k->command.count)
         render_refuse(c->r, &k->name, "Add 'command: [python, train.py]' or the like.",
                       "component '%s' says nothing to run", k->name);
@@ -341,7 +306,27 @@ void slurm_check(struct slurm *c)
 
     check_settings(c);
     check_nodes(c, &all);
-    check_names(c);
+    for (size_t i = 0; i < c->s->partition_count; i++) {
+        const struct spec_partition *p = &c->s->partitions[i];
+        size_t count;
+
+        free(slurm_partition_groups(c, p, &count));
+        if (str_eq(p->name, "default"))
+            render_refuse(c->r, &p->name, "In slurm.conf it means the settings of all others.",
+                          "a partition cannot be called 'default'");
+        if (!count)
+            render_refuse(c->r, p->nodes.count ? (const void *)&p->nodes : (const void *)&p->name,
+                          "Its node groups must have a count above 0.",
+                          "partition '%s' has no machines", p->name);
+    }
+    for (size_t i = 0; i < c->s->account_count; i++)
+        for (size_t k = 0; k < c->s->accounts[i].users.count; k++) {
+            const char *const *user = &c->s->accounts[i].users.items[k];
+
+            if (!user_ok(*user))
+                render_refuse(c->r, user, "Small letters, digits, '_', '-', '.' and '@'.",
+                              "Slurm cannot hold the user '%.64s'", *user);
+        }
     check_qos_loops(c);
     if (!c->r->diags->count)
         check_switches(c, &all);

@@ -184,26 +184,6 @@ static void backfill(struct slurm *c, struct buf *out)
     buf_addc(out, '\n');
 }
 
-static void scheduling(struct slurm *c, struct buf *out)
-{
-    slurm_part(out, "scheduling");
-    slurm_fixed(out, "GPUs, cores and memory are counted one by one",
-                "SelectType=select/cons_tres");
-    slurm_fixed(out, NULL, "SelectTypeParameters=CR_Core_Memory");
-    slurm_fixed(out, "a job that its partition could never run is refused at once",
-                "EnforcePartLimits=ALL");
-    slurm_fixed(out, "an array has up to 10000 tasks, each of which is a job once it runs",
-                "MaxArraySize=10001");
-    slurm_fixed(out, "several of them, and what else there is", "MaxJobCount=50000");
-    if (slurm_has_topology(c))
-        slurm_fixed(out, "topology.conf", "TopologyPlugin=topology/%s",
-                    slurm_has_blocks(c) ? "block" : "tree");
-    if (slurm_has_imex(c))
-        slurm_fixed(out, "a job's own channel for NVLink across machines",
-                    "SwitchType=switch/nvidia_imex");
-    backfill(c, out);
-}
-
 static void priority(struct slurm *c, struct buf *out)
 {
     const struct spec_slurm_priority *p = &c->s->priority;
@@ -278,20 +258,6 @@ static void accounting(struct slurm *c, struct buf *out)
                  "# limits hold nobody: with no accounts in the spec, nobody could run a job\n");
 }
 
-/* Machines that never sleep, as one list; empty: all of them do. */
-static void awake_hosts(const struct slurm *c, struct buf *out)
-{
-    for (size_t i = 0; i < c->r->spec->node_count; i++) {
-        const struct spec_node *n = &c->r->spec->nodes[i];
-
-        if (!slurm_has(c, n) || slurm_sleeps(c, n))
-            continue;
-        if (out->len)
-            buf_addc(out, ',');
-        slurm_hosts_add(out, n);
-    }
-}
-
 static void power_saving(struct slurm *c, struct buf *out)
 {
     const struct spec_power_save *p = c->s->power_save;
@@ -313,7 +279,16 @@ static void power_saving(struct slurm *c, struct buf *out)
     slurm_fixed(out, "each calls the site's own program", "ResumeProgram=" SLURM_ETC "/resume.sh");
     slurm_fixed(out, NULL, "SuspendProgram=" SLURM_ETC "/suspend.sh");
     slurm_fixed(out, NULL, "ResumeFailProgram=" SLURM_ETC "/resumefail.sh");
-    awake_hosts(c, &awake);
+    /* Machines that never sleep, as one list; empty: all of them do. */
+    for (size_t i = 0; i < c->r->spec->node_count; i++) {
+        const struct spec_node *n = &c->r->spec->nodes[i];
+
+        if (!slurm_has(c, n) || slurm_sleeps(c, n))
+            continue;
+        if (awake.len)
+            buf_addc(&awake, ',');
+        slurm_hosts_add(&awake, n);
+    }
     if (awake.len)
         slurm_fixed(out, "owned and reserved machines stay on", "SuspendExcNodes=%s",
                     buf_str(&awake));
@@ -359,7 +334,22 @@ void slurm_conf(struct slurm *c)
     buf_addf(out, "# For Slurm %s, %s.\n", c->v->name, render_from(c->r, &c->s->version));
     daemons(c, out);
     processes(c, out);
-    scheduling(c, out);
+    slurm_part(out, "scheduling");
+    slurm_fixed(out, "GPUs, cores and memory are counted one by one",
+                "SelectType=select/cons_tres");
+    slurm_fixed(out, NULL, "SelectTypeParameters=CR_Core_Memory");
+    slurm_fixed(out, "a job that its partition could never run is refused at once",
+                "EnforcePartLimits=ALL");
+    slurm_fixed(out, "an array has up to 10000 tasks, each of which is a job once it runs",
+                "MaxArraySize=10001");
+    slurm_fixed(out, "several of them, and what else there is", "MaxJobCount=50000");
+    if (slurm_has_topology(c))
+        slurm_fixed(out, "topology.conf", "TopologyPlugin=topology/%s",
+                    slurm_has_blocks(c) ? "block" : "tree");
+    if (slurm_has_imex(c))
+        slurm_fixed(out, "a job's own channel for NVLink across machines",
+                    "SwitchType=switch/nvidia_imex");
+    backfill(c, out);
     priority(c, out);
     preemption(c, out);
     accounting(c, out);

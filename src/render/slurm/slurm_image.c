@@ -28,19 +28,6 @@ static void pyxis_image(struct buf *out, const char *image)
         buf_adds(out, image);
 }
 
-/* "/lustre:/lustre,/home/data:/data:ro" */
-static void mounts_list(const struct slurm *c, const struct spec_component *k, struct buf *out)
-{
-    for (size_t i = 0; i < k->mount_count; i++) {
-        const struct spec_mount *m = &k->mounts[i];
-        const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
-
-        buf_addf(out, "%s%s%s%s:%s%s", i ? "," : "", s && s->path ? s->path : m->path,
-                 m->subpath ? "/" : "", m->subpath ? m->subpath : "", m->path,
-                 m->read_only || (s && s->read_only) ? ":ro" : "");
-    }
-}
-
 void slurm_container(struct slurm *c, struct buf *out, const struct spec_component *k)
 {
     struct buf image = { 0 }, mounts = { 0 };
@@ -51,7 +38,15 @@ void slurm_container(struct slurm *c, struct buf *out, const struct spec_compone
     if (!k->image)
         return;
     pyxis_image(&image, k->image);
-    mounts_list(c, k, &mounts);
+    /* "/lustre:/lustre,/home/data:/data:ro" */
+    for (size_t i = 0; i < k->mount_count; i++) {
+        const struct spec_mount *m = &k->mounts[i];
+        const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
+
+        buf_addf(&mounts, "%s%s%s%s:%s%s", i ? "," : "", s && s->path ? s->path : m->path,
+                 m->subpath ? "/" : "", m->subpath ? m->subpath : "", m->path,
+                 m->read_only || (s && s->read_only) ? ":ro" : "");
+    }
     buf_adds(out, "# The image, by what this machine has for it.\n"
                   "image=");
     quote_sh(out, k->image);

@@ -71,8 +71,40 @@ static const char INSTALL_MAIN[] =
     "fi\n"
     "install -d -o root -g root -m 755 \"$etc\" \"$root/var/spool/slurmd\"\n";
 
-static void files(struct slurm *c, struct buf *out)
+void slurm_install(struct slurm *c)
 {
+    struct buf *out = render_script(c->r, "slurm/install.sh");
+    struct buf list = { 0 };
+
+    buf_adds(out, "#!/bin/sh\n");
+    render_head(c->r, out, "#", "install.sh: these files to " SLURM_ETC ", with owners and modes.");
+    buf_adds(out, INSTALL_HELP);
+    /* Controllers and every machine that is always on: one that sleeps has its files in its
+     * image. */
+    buf_addf(&list, "%s", c->s->controller);
+    if (c->s->backup_controller)
+        buf_addf(&list, ",%s", c->s->backup_controller);
+    if (c->s->accounting.enabled)
+        buf_addf(&list, ",%s", c->s->accounting.host);
+    for (size_t i = 0; i < c->r->spec->node_count; i++) {
+        const struct spec_node *n = &c->r->spec->nodes[i];
+
+        if (!n->count || slurm_sleeps(c, n) ||
+            (!slurm_has(c, n) && n->role != SPEC_ROLE_LOGIN && n->role != SPEC_ROLE_CONTROL))
+            continue;
+        buf_addc(&list, ',');
+        slurm_hosts_add(&list, n);
+    }
+    buf_adds(out, "machines=");
+    quote_sh(out, buf_str(&list));
+    buf_addf(out, "\ncontrollers='%s%s%s' # %s\n", c->s->controller,
+             c->s->backup_controller ? " " : "",
+             c->s->backup_controller ? c->s->backup_controller : "",
+             render_from(c->r, &c->s->controller));
+    if (c->s->accounting.enabled)
+        buf_addf(out, "dbd='%s' # %s\n", c->s->accounting.host,
+                 render_from(c->r, &c->s->accounting.host));
+    buf_adds(out, INSTALL_MAIN);
     buf_addf(out, "put 644 slurm.conf gres.conf cgroup.conf%s\n",
              slurm_has_topology(c) ? " topology.conf" : "");
     buf_addf(out, "put 755 prolog.sh epilog.sh healthcheck.sh%s\n",
@@ -88,46 +120,5 @@ static void files(struct slurm *c, struct buf *out)
                       "    install -o slurm -g slurm -m 600 \"$here/slurmdbd.conf\" "
                       "\"$etc/slurmdbd.conf\"\n"
                       "fi\n");
-}
-
-/* Controllers and every machine that is always on: one that sleeps has its files in its image. */
-static void machine_list(struct slurm *c, struct buf *out)
-{
-    buf_addf(out, "%s", c->s->controller);
-    if (c->s->backup_controller)
-        buf_addf(out, ",%s", c->s->backup_controller);
-    if (c->s->accounting.enabled)
-        buf_addf(out, ",%s", c->s->accounting.host);
-    for (size_t i = 0; i < c->r->spec->node_count; i++) {
-        const struct spec_node *n = &c->r->spec->nodes[i];
-
-        if (!n->count || slurm_sleeps(c, n) ||
-            (!slurm_has(c, n) && n->role != SPEC_ROLE_LOGIN && n->role != SPEC_ROLE_CONTROL))
-            continue;
-        buf_addc(out, ',');
-        slurm_hosts_add(out, n);
-    }
-}
-
-void slurm_install(struct slurm *c)
-{
-    struct buf *out = render_script(c->r, "slurm/install.sh");
-    struct buf list = { 0 };
-
-    buf_adds(out, "#!/bin/sh\n");
-    render_head(c->r, out, "#", "install.sh: these files to " SLURM_ETC ", with owners and modes.");
-    buf_adds(out, INSTALL_HELP);
-    machine_list(c, &list);
-    buf_adds(out, "machines=");
-    quote_sh(out, buf_str(&list));
-    buf_addf(out, "\ncontrollers='%s%s%s' # %s\n", c->s->controller,
-             c->s->backup_controller ? " " : "",
-             c->s->backup_controller ? c->s->backup_controller : "",
-             render_from(c->r, &c->s->controller));
-    if (c->s->accounting.enabled)
-        buf_addf(out, "dbd='%s' # %s\n", c->s->accounting.host,
-                 render_from(c->r, &c->s->accounting.host));
-    buf_adds(out, INSTALL_MAIN);
-    files(c, out);
     buf_release(&list);
 }

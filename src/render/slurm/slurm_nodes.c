@@ -171,16 +171,6 @@ void slurm_nodes(struct slurm *c, struct buf *out)
 
 /* --- PartitionName --- */
 
-static void partition_nodes(const struct spec_node *const *groups, size_t count, struct buf *out)
-{
-    buf_adds(out, " Nodes=");
-    for (size_t i = 0; i < count; i++) {
-        if (i)
-            buf_addc(out, ',');
-        slurm_hosts_add(out, groups[i]);
-    }
-}
-
 /* Seconds that a job of a partition has to save in when it is pushed aside: the longest notice of
  * its machines, which is what the batch scripts count on.  Without it the signal and the end come
  * together. */
@@ -199,16 +189,6 @@ static int64_t partition_grace_s(const struct slurm *c, const struct spec_partit
     return most;
 }
 
-static void partition_preempt(const struct slurm *c, const struct spec_partition *p,
-                              struct buf *out)
-{
-    if (!p || slurm_preempt_by(c) != SLURM_PREEMPT_PARTITION)
-        return;
-    buf_addf(out, " PreemptMode=%s", slurm_preempt_word(p->preempt));
-    if (p->preempt == SPEC_PREEMPT_REQUEUE || p->preempt == SPEC_PREEMPT_CANCEL)
-        buf_addf(out, " GraceTime=%" PRId64, partition_grace_s(c, p));
-}
-
 static void partition_rules(const struct slurm *c, const struct spec_partition *p,
                             struct slurm_share share, struct buf *out)
 {
@@ -223,7 +203,11 @@ static void partition_rules(const struct slurm *c, const struct spec_partition *
     if (p && slurm_keeps_qos(c))
         for (size_t i = 0; i < p->qos.count; i++)
             buf_addf(out, "%s%s", i ? "," : " AllowQos=", p->qos.items[i]);
-    partition_preempt(c, p, out);
+    if (p && slurm_preempt_by(c) == SLURM_PREEMPT_PARTITION) {
+        buf_addf(out, " PreemptMode=%s", slurm_preempt_word(p->preempt));
+        if (p->preempt == SPEC_PREEMPT_REQUEUE || p->preempt == SPEC_PREEMPT_CANCEL)
+            buf_addf(out, " GraceTime=%" PRId64, partition_grace_s(c, p));
+    }
     if (c->s->gang || slurm_suspends(c))
         buf_addf(out, " OverSubscribe=FORCE:%d", c->s->gang ? 2 : 1);
     buf_addf(out, " DefMemPerCPU=%" PRId64, share.cpu_mib);
@@ -241,7 +225,12 @@ static void partition_line(struct slurm *c, struct buf *out, const struct spec_p
     buf_addf(out, "# %s\n",
              slurm_is_implied(p) ? "the spec names no partition" : render_from(c->r, &p->name));
     buf_addf(out, "PartitionName=%s", p ? p->name : SLURM_MAIN);
-    partition_nodes(groups, count, out);
+    buf_adds(out, " Nodes=");
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            buf_addc(out, ',');
+        slurm_hosts_add(out, groups[i]);
+    }
     buf_addf(out, " Default=%s", first ? "YES" : "NO");
     partition_rules(c, slurm_is_implied(p) ? NULL : p, slurm_share_of(groups, count), out);
     buf_adds(out, " State=UP\n");

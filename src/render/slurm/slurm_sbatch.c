@@ -138,22 +138,6 @@ static void ask(struct slurm *c, struct buf *out, const void *member, const char
     buf_release(&b);
 }
 
-/* The groups of the component as features, where its partition has others beside them. */
-static void ask_groups(struct slurm *c, struct buf *out, const struct sbatch_job *j)
-{
-    const struct spec_node *n;
-    struct buf any = { 0 };
-    size_t count;
-
-    free(slurm_partition_groups(c, j->p, &count));
-    for (size_t i = 0; (n = spec_component_group(c->r->spec, j->k, i)); i++)
-        buf_addf(&any, "%s%s", i ? "|" : "", n->name);
-    if (count > spec_component_group_count(c->r->spec, j->k))
-        ask(c, out, &j->k->nodes, strchr(buf_str(&any), '|') ? "constraint='%s'" : "constraint=%s",
-            buf_str(&any));
-    buf_release(&any);
-}
-
 /* "gpu:h100", or "gpu" where the groups of the component have several types. */
 static const char *gpu_gres(const struct slurm *c, const struct sbatch_job *j,
                             char out[SLURM_TYPE_MAX])
@@ -190,13 +174,23 @@ static void ask_queue(struct slurm *c, struct buf *out, const struct sbatch_job 
     const struct spec_component *k = j->k;
     const struct spec_qos *q = slurm_job_qos(c, k, j->p);
     char time[SLURM_TIME_MAX];
+    const struct spec_node *n;
+    struct buf any = { 0 };
+    size_t count;
 
     ask(c, out, &k->name, "job-name=%s", k->name);
     ask(c, out,
         k->partition || slurm_is_implied(j->p) ? (const void *)&k->partition
                                                : (const void *)&j->p->name,
         "partition=%s", j->p ? j->p->name : SLURM_MAIN);
-    ask_groups(c, out, j);
+    /* The groups of the component as features, where its partition has others beside them. */
+    free(slurm_partition_groups(c, j->p, &count));
+    for (size_t i = 0; (n = spec_component_group(c->r->spec, j->k, i)); i++)
+        buf_addf(&any, "%s%s", i ? "|" : "", n->name);
+    if (count > spec_component_group_count(c->r->spec, j->k))
+        ask(c, out, &j->k->nodes, strchr(buf_str(&any), '|') ? "constraint='%s'" : "constraint=%s",
+            buf_str(&any));
+    buf_release(&any);
     if (q && c->s->accounting.enabled)
         ask(c, out, k->qos ? (const void *)&k->qos : (const void *)&j->p->qos, "qos=%s", q->name);
     if (k->account && c->s->accounting.enabled)

@@ -123,18 +123,6 @@ static bool has_all_groups(const struct slurm *c, const struct spec_partition *p
     return true;
 }
 
-/* Of a spec that names no partition. */
-static const struct spec_partition *implied_partition(const struct slurm *c,
-                                                      const struct spec_component *k)
-{
-    const struct spec_partition *p;
-
-    for (size_t i = 0; !has_all_groups(c, NULL, k) && (p = slurm_implied(c, i)); i++)
-        if (has_all_groups(c, p, k))
-            return p;
-    return NULL;
-}
-
 const struct spec_partition *slurm_job_partition(const struct slurm *c,
                                                  const struct spec_component *k)
 {
@@ -143,8 +131,15 @@ const struct spec_partition *slurm_job_partition(const struct slurm *c,
 
     if (k->partition)
         return slurm_partition(c, k->partition);
-    if (!c->s->partition_count)
-        return implied_partition(c, k);
+    if (!c->s->partition_count) {
+        /* Of a spec that names no partition. */
+        const struct spec_partition *p;
+
+        for (size_t i = 0; !has_all_groups(c, NULL, k) && (p = slurm_implied(c, i)); i++)
+            if (has_all_groups(c, p, k))
+                return p;
+        return NULL;
+    }
     for (size_t i = 0; i < c->s->partition_count; i++) {
         const struct spec_partition *p = &c->s->partitions[i];
 
@@ -178,22 +173,6 @@ static const void *where(const struct slurm *c, const struct spec_component *k, 
     return spec_where(c->r->spec, wanted).line ? wanted : &k->name;
 }
 
-static void refuse_time(struct slurm *c, const struct spec_component *k,
-                        const struct slurm_terms *t, struct buf *hint)
-{
-    if (t->bars & SLURM_BAR_PARTITION_TIME) {
-        assert(t->p); /* whose time it is */
-        render_refuse(c->r, &k->time_limit_ms,
-                      k->partition ? "The job would wait for ever."
-                                   : "No partition that has its machines allows more.",
-                      "component '%s' may run longer than partition '%s' allows", k->name,
-                      t->p->name);
-    }
-    if (t->bars & SLURM_BAR_QOS_TIME)
-        render_refuse(c->r, &k->time_limit_ms, why_qos(k, t, hint),
-                      "component '%s' may run longer than QOS '%s' allows", k->name, t->q->name);
-}
-
 static void refuse_gpus(struct slurm *c, const struct spec_component *k,
                         const struct slurm_terms *t, struct buf *hint)
 {
@@ -209,18 +188,6 @@ static void refuse_gpus(struct slurm *c, const struct spec_component *k,
                                  : "It names no account, and no other could run it.",
                       "component '%s' needs %" PRId64 " GPUs and account '%s' has %" PRId64,
                       k->name, gpus, t->a->name, t->a->max_gpus.v);
-}
-
-static void refuse_qos(struct slurm *c, const struct spec_component *k, const struct slurm_terms *t)
-{
-    if (t->bars & SLURM_BAR_ACCOUNT_QOS)
-        render_refuse(c->r, &k->qos, "Add it to the account's 'qos', or take another.",
-                      "account '%s' may not use QOS '%s'", t->a->name, k->qos);
-    if (t->bars & SLURM_BAR_NO_QOS)
-        render_refuse(c->r, where(c, k, &k->partition, &k->account),
-                      "Add one of the account's to the partition's 'qos', or take another.",
-                      "partition '%s' takes no QOS that account '%s' may use",
-                      t->p ? t->p->name : SLURM_MAIN, t->a->name);
 }
 
 static void refuse_blocks(struct slurm *c, const struct spec_component *k,
@@ -265,9 +232,26 @@ void slurm_terms_check(struct slurm *c, const struct spec_component *k)
     struct slurm_terms t = slurm_terms_of(c, k, slurm_job_partition(c, k));
     struct buf hint = { 0 };
 
-    refuse_time(c, k, &t, &hint);
+    if (t.bars & SLURM_BAR_PARTITION_TIME) {
+        assert(t.p); /* whose time it is */
+        render_refuse(c->r, &k->time_limit_ms,
+                      k->partition ? "The job would wait for ever."
+                                   : "No partition that has its machines allows more.",
+                      "component '%s' may run longer than partition '%s' allows", k->name,
+                      t.p->name);
+    }
+    if (t.bars & SLURM_BAR_QOS_TIME)
+        render_refuse(c->r, &k->time_limit_ms, why_qos(k, &t, &hint),
+                      "component '%s' may run longer than QOS '%s' allows", k->name, t.q->name);
     refuse_gpus(c, k, &t, &hint);
-    refuse_qos(c, k, &t);
+    if (t.bars & SLURM_BAR_ACCOUNT_QOS)
+        render_refuse(c->r, &k->qos, "Add it to the account's 'qos', or take another.",
+                      "account '%s' may not use QOS '%s'", t.a->name, k->qos);
+    if (t.bars & SLURM_BAR_NO_QOS)
+        render_refuse(c->r, where(c, k, &k->partition, &k->account),
+                      "Add one of the account's to the partition's 'qos', or take another.",
+                      "partition '%s' takes no QOS that account '%s' may use",
+                      t.p ? t.p->name : SLURM_MAIN, t.a->name);
     refuse_blocks(c, k, &t);
     if (!t.bars && t.a && !k->account)
         warn_others(c, k, &t);

@@ -160,25 +160,6 @@ struct diff_span { /* lines [a0, a1) of a become [b0, b1) of b */
     size_t a0, a1, b0, b1;
 };
 
-static void put_hunk(const struct lines *a, const struct lines *b, struct edits e,
-                     struct diff_span s, struct buf *out)
-{
-    buf_adds(out, "@@");
-    put_range(out, '-', s.a0, s.a1 - s.a0);
-    put_range(out, '+', s.b0, s.b1 - s.b0);
-    buf_adds(out, " @@\n");
-    for (size_t i = s.a0, j = s.b0; i < s.a1 || j < s.b1;) {
-        if (i < s.a1 && e.out[i]) {
-            put_line(out, '-', &a->v[i++]);
-        } else if (j < s.b1 && e.in[j]) {
-            put_line(out, '+', &b->v[j++]);
-        } else {
-            put_line(out, ' ', &a->v[i++]);
-            j++;
-        }
-    }
-}
-
 /* The next hunk at or behind (i, j), which stand at equal lines; false: none. */
 static bool next_hunk(const struct lines *a, const struct lines *b, struct edits e, size_t i,
                       size_t j, struct diff_span *s)
@@ -214,16 +195,6 @@ static bool next_hunk(const struct lines *a, const struct lines *b, struct edits
     return true;
 }
 
-static void put_hunks(const struct lines *a, const struct lines *b, struct edits e, struct buf *out)
-{
-    struct diff_span s = { 0 };
-
-    while (next_hunk(a, b, e, s.a1, s.b1, &s)) {
-        assert(s.a1 <= a->count && s.b1 <= b->count);
-        put_hunk(a, b, e, s, out);
-    }
-}
-
 /* What is to be done to x for it to become y; the two arrays are the caller's. */
 static struct edits edits_of(const struct lines *x, const struct lines *y)
 {
@@ -251,8 +222,25 @@ void render_diff_text(struct render_text a, struct render_text b, struct buf *ou
 {
     struct lines x = split(a), y = split(b);
     struct edits e = edits_of(&x, &y);
+    struct diff_span s = { 0 };
 
-    put_hunks(&x, &y, e, out);
+    while (next_hunk(&x, &y, e, s.a1, s.b1, &s)) {
+        assert(s.a1 <= x.count && s.b1 <= y.count);
+        buf_adds(out, "@@");
+        put_range(out, '-', s.a0, s.a1 - s.a0);
+        put_range(out, '+', s.b0, s.b1 - s.b0);
+        buf_adds(out, " @@\n");
+        for (size_t i = s.a0, j = s.b0; i < s.a1 || j < s.b1;) {
+            if (i < s.a1 && e.out[i]) {
+                put_line(out, '-', &x.v[i++]);
+            } else if (j < s.b1 && e.in[j]) {
+                put_line(out, '+', &y.v[j++]);
+            } else {
+                put_line(out, ' ', &x.v[i++]);
+                j++;
+            }
+        }
+    }
     edits_release(&e);
     free(x.v);
     free(y.v);

@@ -106,12 +106,6 @@ static void finish_line(struct yaml_out *y)
     buf_addc(y->buf, '\n');
 }
 
-static void first_of(struct yaml_out *y)
-{
-    finish_line(y);
-    y->empty[y->depth - 1] = false;
-}
-
 static void indent(struct yaml_out *y)
 {
     if (!y->same_line)
@@ -123,7 +117,8 @@ static void indent(struct yaml_out *y)
 static void open_line(struct yaml_out *y, const char *key)
 {
     assert(y->depth > 0 && y->seq[y->depth - 1] == !key);
-    first_of(y);
+    finish_line(y);
+    y->empty[y->depth - 1] = false;
     indent(y);
     if (!key) {
         buf_addc(y->buf, '-');
