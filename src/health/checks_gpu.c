@@ -24,8 +24,8 @@ enum {
     /* NVML return codes that condemn a GPU: corrupted infoROM, lost, reset required. */
     NVML_CORRUPTED_INFOROM = 14,
     NVML_GPU_IS_LOST = 15,
-    NVML_RESET_REQUIRED = 16,
-    NVML_NO_PERMISSION = 4
+    NVML_ERROR_RESET_REQUIRED = 16,
+    NVML_ERROR_NO_PERMISSION = 4
 };
 
 /* ---- the driver ---- */
@@ -225,14 +225,15 @@ static void gpu_errors(const struct hw *hw, const struct hw_gpu *g, struct check
         const char *call = e->call ? e->call : "a call";
         const char *text = e->text ? e->text : "no reason given";
 
-        if (maybe_is(e->code, NVML_NO_PERMISSION))
+        if (maybe_is(e->code, NVML_ERROR_NO_PERMISSION))
             continue; /* about us, not about the GPU */
         said = true;
         if (maybe_is(e->code, NVML_CORRUPTED_INFOROM))
             check_fail(
                 o, "Drain the node and ask the vendor to replace the GPU or reflash its infoROM.",
                 "%s: %s", call, text);
-        else if (maybe_is(e->code, NVML_GPU_IS_LOST) || maybe_is(e->code, NVML_RESET_REQUIRED))
+        else if (maybe_is(e->code, NVML_GPU_IS_LOST) ||
+                 maybe_is(e->code, NVML_ERROR_RESET_REQUIRED))
             check_fail(o, "Drain the node and reset the GPU; reboot when the reset is refused.",
                        "%s: %s", call, text);
         else

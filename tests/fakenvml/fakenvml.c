@@ -25,7 +25,7 @@ EXPORT void (*const fake_functions[])(void) = { NVML_CALLS(FAKE_ADDRESS) };
 #define GATE_NEW(call, d, sub) /* a call that the driver of 2019 lacks */                          \
     do {                                                                                           \
         if (fake_is_old())                                                                         \
-            return NVML_NO_FUNCTION;                                                               \
+            return NVML_ERROR_FUNCTION_NOT_FOUND;                                                  \
         GATE(call, d, sub);                                                                        \
     } while (0)
 
@@ -33,29 +33,29 @@ EXPORT void (*const fake_functions[])(void) = { NVML_CALLS(FAKE_ADDRESS) };
 static int give_text(const char *s, char *out, unsigned len)
 {
     if (!s)
-        return NVML_NOT_SUPPORTED;
-    return str_copy(out, len, s) ? NVML_OK : 7; /* insufficient size */
+        return NVML_ERROR_NOT_SUPPORTED;
+    return str_copy(out, len, s) ? NVML_SUCCESS : 7; /* insufficient size */
 }
 
 static int give_uint(struct maybe v, unsigned *out)
 {
     if (!v.known)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     *out = (unsigned)v.v;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 static int give_int(struct maybe v, int *out)
 {
     if (!v.known)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     *out = (int)v.v;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 static int give_code(const struct nvml_word *table, const char *word, int *out)
 {
-    return nvml_code(table, word, out) ? NVML_OK : NVML_NOT_SUPPORTED;
+    return nvml_code(table, word, out) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 static int give_pci(const char *bdf, struct nvml_pci *out, bool modern)
@@ -63,7 +63,7 @@ static int give_pci(const char *bdf, struct nvml_pci *out, bool modern)
     unsigned domain, bus, slot, fn;
 
     if (!bdf || sscanf(bdf, "%x:%x:%x.%x", &domain, &bus, &slot, &fn) != 4)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     memset(out, 0, sizeof(*out));
     snprintf(out->bus_id_legacy, sizeof(out->bus_id_legacy), "%04X:%02X:%02X.%X", domain & 0xffff,
              bus & 0xff, slot & 0x1f, fn & 7);
@@ -73,7 +73,7 @@ static int give_pci(const char *bdf, struct nvml_pci *out, bool modern)
     out->domain = domain;
     out->bus = bus;
     out->device = slot;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 /* ---- the library ---- */
@@ -87,7 +87,7 @@ int nvmlInit_v2(void)
     if (!fake_load())
         return 9; /* driver not loaded */
     GATE_NEW(Init_v2, NULL, ASK_NO_SUB);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlInit(void)
@@ -95,7 +95,7 @@ int nvmlInit(void)
     if (!fake_load())
         return 9;
     GATE(Init, NULL, ASK_NO_SUB);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlSystemGetDriverVersion(char *out, unsigned len)
@@ -126,22 +126,22 @@ int nvmlDeviceGetCount_v2(unsigned *out)
 {
     GATE_NEW(DeviceGetCount_v2, NULL, ASK_NO_SUB);
     *out = (unsigned)fake.doc.gpus_count;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetCount(unsigned *out)
 {
     GATE(DeviceGetCount, NULL, ASK_NO_SUB);
     *out = (unsigned)fake.doc.gpus_count;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct nvml_dev **out)
 {
-    int rc =
-        fake_is_old() ? NVML_NO_FUNCTION : fake_gate_index("nvmlDeviceGetHandleByIndex_v2", index);
+    int rc = fake_is_old() ? NVML_ERROR_FUNCTION_NOT_FOUND
+                           : fake_gate_index("nvmlDeviceGetHandleByIndex_v2", index);
 
-    if (rc == NVML_OK)
+    if (rc == NVML_SUCCESS)
         *out = &fake.devs[index];
     return rc;
 }
@@ -150,7 +150,7 @@ int nvmlDeviceGetHandleByIndex(unsigned index, struct nvml_dev **out)
 {
     int rc = fake_gate_index("nvmlDeviceGetHandleByIndex", index);
 
-    if (rc == NVML_OK)
+    if (rc == NVML_SUCCESS)
         *out = &fake.devs[index];
     return rc;
 }
@@ -182,7 +182,7 @@ int nvmlDeviceGetName(struct nvml_dev *d, char *out, unsigned len)
     if (!d->mig)
         return give_text(d->gpu->name, out, len);
     if (!d->mig->name)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     snprintf(name, sizeof(name), "%s MIG %s", d->gpu->name ? d->gpu->name : "", d->mig->name);
     return give_text(name, out, len);
 }
@@ -303,18 +303,18 @@ int nvmlDeviceGetMemoryInfo_v2(struct nvml_dev *d, struct nvml_memory_v2 *out)
 {
     struct maybe total = total_memory(d);
 
-    if (out->version != NVML_VERSION(nvml_memory_v2, 2))
-        return NVML_VERSION_MISMATCH;
+    if (out->version != NVML_STRUCT_VERSION(nvml_memory_v2, 2))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     GATE_NEW(DeviceGetMemoryInfo_v2, d, ASK_NO_SUB);
-    if (!d->mig && !d->gpu->mem_reserved_bytes.known)
-        return NVML_VERSION_MISMATCH; /* the document comes from a driver before this form */
+    if (!d->mig && !d->gpu->mem_reserved_bytes.known) /* the document's driver is older */
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (!total.known)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     out->total = (unsigned long long)total.v;
     out->reserved = (unsigned long long)maybe_or(d->gpu->mem_reserved_bytes, 0);
     out->used = (unsigned long long)used_memory(d);
     out->free = out->total - out->reserved - out->used;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetMemoryInfo(struct nvml_dev *d, struct nvml_memory *out)
@@ -323,20 +323,20 @@ int nvmlDeviceGetMemoryInfo(struct nvml_dev *d, struct nvml_memory *out)
 
     GATE(DeviceGetMemoryInfo, d, ASK_NO_SUB);
     if (!total.known)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     out->total = (unsigned long long)total.v;
     out->used = (unsigned long long)used_memory(d);
     out->free = out->total - out->used;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetBAR1MemoryInfo(struct nvml_dev *d, struct nvml_bar1 *out)
 {
     GATE(DeviceGetBAR1MemoryInfo, d, ASK_NO_SUB);
     if (!d->gpu->bar1_bytes.known)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     *out = (struct nvml_bar1){ .total = (unsigned long long)d->gpu->bar1_bytes.v };
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 /* ---- clocks, power, heat ---- */
@@ -376,8 +376,8 @@ int nvmlDeviceGetApplicationsClock(struct nvml_dev *d, int type, unsigned *out)
 int nvmlDeviceGetClock(struct nvml_dev *d, int type, int id, unsigned *out)
 {
     GATE(DeviceGetClock, d, type);
-    if (id != NVML_CLOCK_ID_APP)
-        return NVML_INVALID_ARGUMENT;
+    if (id != NVML_CLOCK_ID_APP_CLOCK_TARGET)
+        return NVML_ERROR_INVALID_ARGUMENT;
     return give_uint(clock_of(type, d->gpu->clock_app_sm_mhz, d->gpu->clock_app_mem_mhz), out);
 }
 
@@ -399,8 +399,8 @@ int nvmlDeviceGetPowerManagementLimitConstraints(struct nvml_dev *d, unsigned *m
 int nvmlDeviceGetTemperatureV(struct nvml_dev *d, struct nvml_temperature *out)
 {
     GATE_NEW(DeviceGetTemperatureV, d, ASK_NO_SUB);
-    if (out->version != NVML_VERSION(nvml_temperature, 1))
-        return NVML_VERSION_MISMATCH;
+    if (out->version != NVML_STRUCT_VERSION(nvml_temperature, 1))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     return give_int(newer(d, "temp", d->gpu->temp_c), &out->celsius);
 }
 
@@ -414,21 +414,21 @@ int nvmlDeviceGetTemperatureThreshold(struct nvml_dev *d, int which, unsigned *o
 {
     GATE(DeviceGetTemperatureThreshold, d, which);
     switch (which) {
-    case NVML_LIMIT_SHUTDOWN:
+    case NVML_TEMPERATURE_THRESHOLD_SHUTDOWN:
         return give_uint(d->gpu->temp_shutdown_c, out);
-    case NVML_LIMIT_SLOWDOWN:
+    case NVML_TEMPERATURE_THRESHOLD_SLOWDOWN:
         return give_uint(d->gpu->temp_slowdown_c, out);
-    case NVML_LIMIT_GPU_MAX:
+    case NVML_TEMPERATURE_THRESHOLD_GPU_MAX:
         return give_uint(d->gpu->temp_max_c, out);
     }
-    return NVML_INVALID_ARGUMENT;
+    return NVML_ERROR_INVALID_ARGUMENT;
 }
 
 int nvmlDeviceGetMarginTemperature(struct nvml_dev *d, struct nvml_margin *out)
 {
     GATE_NEW(DeviceGetMarginTemperature, d, ASK_NO_SUB);
-    if (out->version != NVML_VERSION(nvml_margin, 1))
-        return NVML_VERSION_MISMATCH;
+    if (out->version != NVML_STRUCT_VERSION(nvml_margin, 1))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     return give_int(d->gpu->temp_margin_c, &out->celsius);
 }
 
@@ -449,8 +449,8 @@ int nvmlDeviceGetRemappedRows(struct nvml_dev *d, unsigned *corr, unsigned *unco
     if (give_uint(d->gpu->remap_correctable, corr) ||
         give_uint(d->gpu->remap_uncorrectable, uncorr) ||
         give_uint(d->gpu->remap_pending, pending) || give_uint(d->gpu->remap_failed, failed))
-        return NVML_NOT_SUPPORTED;
-    return NVML_OK;
+        return NVML_ERROR_NOT_SUPPORTED;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetAddressingMode(struct nvml_dev *d, struct nvml_addressing *out)
@@ -458,8 +458,8 @@ int nvmlDeviceGetAddressingMode(struct nvml_dev *d, struct nvml_addressing *out)
     int mode = 0, rc;
 
     GATE_NEW(DeviceGetAddressingMode, d, ASK_NO_SUB);
-    if (out->version != NVML_VERSION(nvml_addressing, 1))
-        return NVML_VERSION_MISMATCH;
+    if (out->version != NVML_STRUCT_VERSION(nvml_addressing, 1))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     rc = give_code(nvml_addressings, d->gpu->addressing, &mode);
     out->mode = (unsigned)mode;
     return rc;
@@ -479,21 +479,21 @@ int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_dev *d, unsigned index, stru
 {
     GATE_NEW(DeviceGetMigDeviceHandleByIndex, d, (int)index);
     if (index >= d->gpu->migs_count)
-        return NVML_NOT_FOUND;
+        return NVML_ERROR_NOT_FOUND;
     *out = &fake.migs[d->index][index];
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetGpuInstanceId(struct nvml_dev *d, unsigned *out)
 {
     GATE_NEW(DeviceGetGpuInstanceId, d, ASK_NO_SUB);
-    return d->mig ? give_uint(d->mig->gi, out) : NVML_INVALID_ARGUMENT;
+    return d->mig ? give_uint(d->mig->gi, out) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 int nvmlDeviceGetComputeInstanceId(struct nvml_dev *d, unsigned *out)
 {
     GATE_NEW(DeviceGetComputeInstanceId, d, ASK_NO_SUB);
-    return d->mig ? give_uint(d->mig->ci, out) : NVML_INVALID_ARGUMENT;
+    return d->mig ? give_uint(d->mig->ci, out) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* ---- fabric ---- */
@@ -524,7 +524,7 @@ static int give_fabric(const struct hw_gpu *g, struct nvml_fabric_v1 *out)
     parse_uuid(g->fabric_cluster, out->cluster);
     if (g->fabric_status && !str_eq(g->fabric_status, "ok"))
         out->status = fake_text_code(g->fabric_status);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetGpuFabricInfo(struct nvml_dev *d, struct nvml_fabric_v1 *out)
@@ -540,9 +540,9 @@ int nvmlDeviceGetGpuFabricInfoV(struct nvml_dev *d, void *info)
     int rc;
 
     GATE_NEW(DeviceGetGpuFabricInfoV, d, ASK_NO_SUB);
-    if (out->version != NVML_VERSION(nvml_fabric_v2, 2) &&
-        out->version != NVML_VERSION(nvml_fabric_v3, 3))
-        return NVML_VERSION_MISMATCH;
+    if (out->version != NVML_STRUCT_VERSION(nvml_fabric_v2, 2) &&
+        out->version != NVML_STRUCT_VERSION(nvml_fabric_v3, 3))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     rc = give_fabric(d->gpu, &v1);
     memcpy(out->cluster, v1.cluster, sizeof(out->cluster));
     out->status = v1.status;
@@ -566,22 +566,22 @@ static struct maybe field_value(const struct hw_gpu *g, const struct nvml_field_
     int code;
 
     switch (f->id) {
-    case NVML_FI_ECC_SBE_VOLATILE:
+    case NVML_FI_DEV_ECC_SBE_VOL_TOTAL:
         return g->ecc_sbe_volatile;
-    case NVML_FI_ECC_DBE_VOLATILE:
+    case NVML_FI_DEV_ECC_DBE_VOL_TOTAL:
         return g->ecc_dbe_volatile;
-    case NVML_FI_ECC_SBE_TOTAL:
+    case NVML_FI_DEV_ECC_SBE_AGG_TOTAL:
         return g->ecc_sbe_total;
-    case NVML_FI_ECC_DBE_TOTAL:
+    case NVML_FI_DEV_ECC_DBE_AGG_TOTAL:
         return g->ecc_dbe_total;
-    case NVML_FI_LINK_COUNT:
+    case NVML_FI_DEV_NVLINK_LINK_COUNT:
         return g->nvlinks_total;
-    case NVML_FI_LINK_SPEED:
+    case NVML_FI_DEV_NVLINK_GET_SPEED:
         l = find_link(g, f->scope);
         return l ? l->speed_mbps : maybe_none();
-    case NVML_FI_POWER_NOW:
+    case NVML_FI_DEV_POWER_INSTANT:
         return g->power_mw;
-    case NVML_FI_RECOVERY_ACTION:
+    case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
         return nvml_code(nvml_recoveries, g->recovery_action, &code) ? maybe_of(code)
                                                                      : maybe_none();
     }
@@ -591,18 +591,18 @@ static struct maybe field_value(const struct hw_gpu *g, const struct nvml_field_
 /* The driver of 2019 has a field for each of the first six links instead. */
 static struct maybe old_field_value(const struct hw_gpu *g, const struct nvml_field_value *f)
 {
-    const struct hw_nvlink *l = find_link(g, f->id - NVML_FI_LINK_SPEED_L0);
+    const struct hw_nvlink *l = find_link(g, f->id - NVML_FI_DEV_NVLINK_SPEED_MBPS_L0);
 
-    if (f->id >= NVML_FI_LINK_SPEED_L0 && f->id < NVML_FI_LINK_SPEED_L0 + 6)
+    if (f->id >= NVML_FI_DEV_NVLINK_SPEED_MBPS_L0 && f->id < NVML_FI_DEV_NVLINK_SPEED_MBPS_L0 + 6)
         return l ? l->speed_mbps : maybe_none();
-    return f->id < NVML_FI_LINK_COUNT ? field_value(g, f) : maybe_none();
+    return f->id < NVML_FI_DEV_NVLINK_LINK_COUNT ? field_value(g, f) : maybe_none();
 }
 
 int nvmlDeviceGetFieldValues(struct nvml_dev *d, int count, struct nvml_field_value *values)
 {
     for (int i = 0; i < count; i++) {
         struct nvml_field_value *f = &values[i];
-        int scope = f->id == NVML_FI_LINK_SPEED ? (int)f->scope : -1;
+        int scope = f->id == NVML_FI_DEV_NVLINK_GET_SPEED ? (int)f->scope : -1;
         struct maybe v = fake_is_old() ? old_field_value(d->gpu, f) : field_value(d->gpu, f), now;
 
         f->rc = fake_gate_scope("nvmlDeviceGetFieldValues", d, (int)f->id, scope);
@@ -611,11 +611,11 @@ int nvmlDeviceGetFieldValues(struct nvml_dev *d, int count, struct nvml_field_va
         now = fake_live_field(d, f);
         if (now.known)
             v = now;
-        f->rc = v.known ? NVML_OK : NVML_NOT_SUPPORTED;
-        f->type = NVML_TYPE_ULLONG;
+        f->rc = v.known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+        f->type = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
         f->value.ull = (unsigned long long)v.v;
     }
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 /* ---- NVLink and peers ---- */
@@ -624,7 +624,7 @@ int nvmlDeviceGetNvLinkState(struct nvml_dev *d, unsigned link, int *out)
     const struct hw_nvlink *l = find_link(d->gpu, link);
 
     GATE(DeviceGetNvLinkState, d, (int)link);
-    return l ? give_int(l->active, out) : NVML_NOT_SUPPORTED;
+    return l ? give_int(l->active, out) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetNvLinkVersion(struct nvml_dev *d, unsigned link, unsigned *out)
@@ -632,7 +632,7 @@ int nvmlDeviceGetNvLinkVersion(struct nvml_dev *d, unsigned link, unsigned *out)
     const struct hw_nvlink *l = find_link(d->gpu, link);
 
     GATE(DeviceGetNvLinkVersion, d, (int)link);
-    return l ? give_uint(l->version, out) : NVML_NOT_SUPPORTED;
+    return l ? give_uint(l->version, out) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetNvLinkRemoteDeviceType(struct nvml_dev *d, unsigned link, int *out)
@@ -640,7 +640,7 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(struct nvml_dev *d, unsigned link, int *
     const struct hw_nvlink *l = find_link(d->gpu, link);
 
     GATE_NEW(DeviceGetNvLinkRemoteDeviceType, d, (int)link);
-    return l ? give_code(nvml_link_ends, l->remote_kind, out) : NVML_NOT_SUPPORTED;
+    return l ? give_code(nvml_link_ends, l->remote_kind, out) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct nvml_dev *d, unsigned link, struct nvml_pci *out)
@@ -648,7 +648,7 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct nvml_dev *d, unsigned link, struc
     const struct hw_nvlink *l = find_link(d->gpu, link);
 
     GATE_NEW(DeviceGetNvLinkRemotePciInfo_v2, d, (int)link);
-    return l ? give_pci(l->remote_bdf, out, true) : NVML_NOT_SUPPORTED;
+    return l ? give_pci(l->remote_bdf, out, true) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetNvLinkRemotePciInfo(struct nvml_dev *d, unsigned link, struct nvml_pci *out)
@@ -656,7 +656,7 @@ int nvmlDeviceGetNvLinkRemotePciInfo(struct nvml_dev *d, unsigned link, struct n
     const struct hw_nvlink *l = find_link(d->gpu, link);
 
     GATE(DeviceGetNvLinkRemotePciInfo, d, (int)link);
-    return l ? give_pci(l->remote_bdf, out, false) : NVML_NOT_SUPPORTED;
+    return l ? give_pci(l->remote_bdf, out, false) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetP2PStatus(struct nvml_dev *d, struct nvml_dev *peer, int what, int *out)
@@ -671,5 +671,5 @@ int nvmlDeviceGetP2PStatus(struct nvml_dev *d, struct nvml_dev *peer, int what, 
             what < NVML_P2P_COUNT)
             return give_code(nvml_p2p_states, words[what], out);
     }
-    return NVML_NOT_SUPPORTED;
+    return NVML_ERROR_NOT_SUPPORTED;
 }

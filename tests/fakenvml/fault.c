@@ -108,9 +108,9 @@ static void parse_fault(char *text)
     if (str_eq(word[0], "old"))
         add_fault(FAKE_OLD, "", FAKE_NO_GPU, 0);
     else if (str_eq(word[0], "skew"))
-        add_fault(FAKE_ALL, "", FAKE_NO_GPU, NVML_SKEW);
+        add_fault(FAKE_ALL, "", FAKE_NO_GPU, NVML_ERROR_LIB_RM_VERSION_MISMATCH);
     else if (str_eq(word[0], "reload"))
-        add_fault(FAKE_ALL, "", FAKE_NO_GPU, NVML_UNINITIALIZED);
+        add_fault(FAKE_ALL, "", FAKE_NO_GPU, NVML_ERROR_UNINITIALIZED);
     else if (!word[1])
         return;
     else if (str_eq(word[0], "xid")) {
@@ -125,7 +125,7 @@ static void parse_fault(char *text)
     else if (str_eq(word[0], "rc"))
         add_fault(FAKE_RC, word[1], number(word[2]), number(word[3]));
     else if (str_eq(word[0], "lose"))
-        add_fault(FAKE_LOSE, "", number(word[1]), NVML_GPU_LOST);
+        add_fault(FAKE_LOSE, "", number(word[1]), NVML_ERROR_GPU_IS_LOST);
 }
 
 static void parse_faults(const char *list)
@@ -214,12 +214,12 @@ static int misbehave(const struct fake_fault *f)
     switch (f->kind) {
     case FAKE_HANG:
         hang(f);
-        return NVML_OK;
+        return NVML_SUCCESS;
     case FAKE_CRASH:
         crash();
     case FAKE_SLOW:
         nap_ms(f->arg);
-        return NVML_OK;
+        return NVML_SUCCESS;
     case FAKE_RC:
     case FAKE_LOSE:
     case FAKE_ALL:
@@ -228,20 +228,21 @@ static int misbehave(const struct fake_fault *f)
     case FAKE_XID:
         break;
     }
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 static int gate_faults(const char *call, int gpu)
 {
-    int rc = NVML_OK;
+    int rc = NVML_SUCCESS;
 
     fake_control();
-    for (size_t i = 0; i < fake.faults_count && rc == NVML_OK; i++) {
+    for (size_t i = 0; i < fake.faults_count && rc == NVML_SUCCESS; i++) {
         const struct fake_fault *f = &fake.faults[i];
 
         if (f->kind == FAKE_XID || (f->gpu != FAKE_NO_GPU && f->gpu != gpu))
             continue;
-        if (f->kind == FAKE_ALL && f->arg == NVML_UNINITIALIZED && str_starts(call, "nvmlInit"))
+        if (f->kind == FAKE_ALL && f->arg == NVML_ERROR_UNINITIALIZED &&
+            str_starts(call, "nvmlInit"))
             continue; /* the driver is back by the time it is asked for */
         if (f->kind == FAKE_LOSE || f->kind == FAKE_ALL || str_eq(f->call, call))
             rc = misbehave(f);
@@ -254,8 +255,8 @@ static int gate_errors(const struct hw_gpu *g, const char *label)
 {
     for (size_t i = 0; i < g->errors_count; i++)
         if (str_eq(g->errors[i].call, label))
-            return (int)maybe_or(g->errors[i].code, NVML_UNKNOWN);
-    return NVML_OK;
+            return (int)maybe_or(g->errors[i].code, NVML_ERROR_UNKNOWN);
+    return NVML_SUCCESS;
 }
 
 int fake_gate_scope(const char *call, const struct nvml_dev *d, int sub, int scope)
@@ -289,7 +290,7 @@ int fake_gate_index(const char *call, unsigned index)
     int rc = gate_faults(call, (int)index);
 
     if (rc || index >= fake.doc.gpus_count)
-        return rc ? rc : NVML_INVALID_ARGUMENT;
+        return rc ? rc : NVML_ERROR_INVALID_ARGUMENT;
     return gate_errors(&fake.doc.gpus[index], call);
 }
 

@@ -32,7 +32,7 @@ NVML_CALLS(FAKE_PROTOTYPE)
 #define GATE_NEW(call, d)                                                                          \
     do {                                                                                           \
         if (fake_is_old())                                                                         \
-            return NVML_NO_FUNCTION;                                                               \
+            return NVML_ERROR_FUNCTION_NOT_FOUND;                                                  \
         GATE(call, d);                                                                             \
     } while (0)
 
@@ -106,7 +106,7 @@ struct maybe fake_live_field(const struct nvml_dev *d, const struct nvml_field_v
     struct maybe v = keyed(json_get(g, "link_fields"), f->id);
     struct maybe step = keyed(json_get(g, "link_steps"), f->id);
 
-    if (f->id == NVML_FI_LINK_COUNT)
+    if (f->id == NVML_FI_DEV_NVLINK_LINK_COUNT)
         return links;
     if (!g || f->id >= LIVE_FIELDS || d->index >= LIVE_GPUS)
         return maybe_none();
@@ -127,15 +127,15 @@ struct maybe fake_live_field(const struct nvml_dev *d, const struct nvml_field_v
 int nvmlShutdown(void)
 {
     GATE(Shutdown, NULL);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 static int give(struct maybe v, unsigned *out)
 {
     if (!v.known)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     *out = (unsigned)v.v;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 /* ---- a GPU ---- */
@@ -145,10 +145,10 @@ int nvmlDeviceGetUtilizationRates(struct nvml_dev *d, struct nvml_util *out)
 
     GATE(DeviceGetUtilizationRates, d);
     if (!u || maybe_is(d->gpu->mig, 1))
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     out->gpu = (unsigned)maybe_or(json_int(json_at(u, 0)), 0);
     out->memory = (unsigned)maybe_or(json_int(json_at(u, 1)), 0);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetEncoderUtilization(struct nvml_dev *d, unsigned *out, unsigned *period_us)
@@ -209,20 +209,20 @@ int nvmlDeviceGetRowRemapperHistogram(struct nvml_dev *d, struct nvml_banks *out
 
     GATE_NEW(DeviceGetRowRemapperHistogram, d);
     if (!b)
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     out->max = (unsigned)maybe_or(json_int(json_at(b, 0)), 0);
     out->high = (unsigned)maybe_or(json_int(json_at(b, 1)), 0);
     out->partial = (unsigned)maybe_or(json_int(json_at(b, 2)), 0);
     out->low = (unsigned)maybe_or(json_int(json_at(b, 3)), 0);
     out->none = (unsigned)maybe_or(json_int(json_at(b, 4)), 0);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetSramEccErrorStatus(struct nvml_dev *d, struct nvml_sram *out)
 {
     GATE_NEW(DeviceGetSramEccErrorStatus, d);
-    if (out->version != NVML_VERSION(nvml_sram, 1))
-        return NVML_VERSION_MISMATCH;
+    if (out->version != NVML_STRUCT_VERSION(nvml_sram, 1))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     return give(fake_live_number(d, "sram_exceeded"), &out->exceeded);
 }
 
@@ -240,19 +240,19 @@ static int give_processes(const struct nvml_dev *d, const char *kind, unsigned *
     unsigned room = *count, n = 0;
 
     if (!gpu(d))
-        return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_NOT_SUPPORTED;
     *count = all ? (unsigned)all->count : 0;
     if (*count > room)
-        return NVML_TOO_SMALL;
+        return NVML_ERROR_INSUFFICIENT_SIZE;
     for (const struct json *p = all ? all->first : NULL; p; p = p->next, n++) {
         struct maybe memory = json_int(json_get(p, "memory"));
 
         out[n].pid = (unsigned)maybe_or(json_int(json_get(p, "pid")), 0);
-        out[n].used = memory.known ? (unsigned long long)memory.v : NVML_NOT_AVAILABLE;
+        out[n].used = memory.known ? (unsigned long long)memory.v : NVML_VALUE_NOT_AVAILABLE;
         out[n].gi = (unsigned)maybe_or(json_int(json_get(p, "gi")), UINT32_MAX);
         out[n].ci = (unsigned)maybe_or(json_int(json_get(p, "ci")), UINT32_MAX);
     }
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 static int give_old(const struct nvml_dev *d, const char *kind, unsigned *count,
@@ -264,9 +264,9 @@ static int give_old(const struct nvml_dev *d, const char *kind, unsigned *count,
 
     *count = ARRAY_SIZE(all);
     rc = give_processes(d, kind, count, all);
-    if (rc == NVML_OK && *count > room)
-        return NVML_TOO_SMALL;
-    for (unsigned i = 0; rc == NVML_OK && i < *count; i++)
+    if (rc == NVML_SUCCESS && *count > room)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (unsigned i = 0; rc == NVML_SUCCESS && i < *count; i++)
         out[i] = (struct nvml_process_v1){ .pid = all[i].pid, .used = all[i].used };
     return rc;
 }
@@ -300,7 +300,7 @@ int nvmlDeviceGetProcessUtilization(struct nvml_dev *d, struct nvml_process_util
                                                    .sm = (unsigned)sm.v };
     }
     *count = n;
-    return n ? NVML_OK : NVML_NOT_FOUND;
+    return n ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }
 
 /* ---- events ---- */
@@ -308,20 +308,20 @@ int nvmlEventSetCreate(struct nvml_event_set **out)
 {
     GATE(EventSetCreate, NULL);
     *out = xcalloc(1, sizeof(**out));
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlEventSetFree(struct nvml_event_set *set)
 {
     free(set);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetSupportedEventTypes(struct nvml_dev *d, unsigned long long *out)
 {
     GATE(DeviceGetSupportedEventTypes, d);
     *out = 0xff9f; /* as an H200 says */
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlDeviceRegisterEvents(struct nvml_dev *d, unsigned long long types,
@@ -329,7 +329,7 @@ int nvmlDeviceRegisterEvents(struct nvml_dev *d, unsigned long long types,
 {
     GATE(DeviceRegisterEvents, d);
     set->used += types != 0;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 /* A little, as long as a file may bring an event; else to the end, as the driver's own waits: what
@@ -354,12 +354,12 @@ static int wait_event(struct nvml_event *out, unsigned ms)
                 continue;
             live.told = f->number;
             *out = (struct nvml_event){ .dev = &fake.devs[f->gpu],
-                                        .type = NVML_EVENT_XID,
+                                        .type = nvmlEventTypeXidCriticalError,
                                         .data = (unsigned long long)f->arg };
-            return NVML_OK;
+            return NVML_SUCCESS;
         }
         if (now_ms() >= until)
-            return NVML_TIMEOUT;
+            return NVML_ERROR_TIMEOUT;
         nap(until);
     }
 }
@@ -367,13 +367,13 @@ static int wait_event(struct nvml_event *out, unsigned ms)
 int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event *out, unsigned ms)
 {
     GATE_NEW(EventSetWait_v2, NULL);
-    return set ? wait_event(out, ms) : NVML_INVALID_ARGUMENT;
+    return set ? wait_event(out, ms) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 int nvmlEventSetWait(struct nvml_event_set *set, struct nvml_event *out, unsigned ms)
 {
     GATE(EventSetWait, NULL);
-    return set ? wait_event(out, ms) : NVML_INVALID_ARGUMENT;
+    return set ? wait_event(out, ms) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* ---- the performance monitor ---- */
@@ -381,29 +381,29 @@ int nvmlGpmQueryDeviceSupport(struct nvml_dev *d, struct nvml_gpm_support *out)
 {
     GATE_NEW(GpmQueryDeviceSupport, d);
     if (out->version != 1)
-        return NVML_VERSION_MISMATCH;
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     out->supported = json_get(gpu(d), "gpm") != NULL;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlGpmSampleAlloc(struct nvml_gpm_sample **out)
 {
     GATE_NEW(GpmSampleAlloc, NULL);
     *out = xcalloc(1, sizeof(**out));
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlGpmSampleFree(struct nvml_gpm_sample *s)
 {
     free(s);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlGpmSampleGet(struct nvml_dev *d, struct nvml_gpm_sample *s)
 {
     GATE_NEW(GpmSampleGet, d);
     *s = (struct nvml_gpm_sample){ .at_ms = now_ms(), .dev = d };
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 int nvmlGpmMigSampleGet(struct nvml_dev *d, unsigned gi, struct nvml_gpm_sample *s)
@@ -412,9 +412,9 @@ int nvmlGpmMigSampleGet(struct nvml_dev *d, unsigned gi, struct nvml_gpm_sample 
     for (size_t i = 0; i < d->gpu->migs_count; i++)
         if (maybe_is(d->gpu->migs[i].gi, gi)) {
             *s = (struct nvml_gpm_sample){ .at_ms = now_ms(), .dev = d };
-            return NVML_OK;
+            return NVML_SUCCESS;
         }
-    return NVML_INVALID_ARGUMENT;
+    return NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* Two samples closer than 100 ms give zeros and no number, as an H200 does. */
@@ -424,17 +424,17 @@ int nvmlGpmMetricsGet(struct nvml_gpm_get *get)
 
     GATE_NEW(GpmMetricsGet, NULL);
     if (get->version != 1 || !get->from || !get->to || !get->from->dev)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     all = json_get(gpu(get->from->dev), "gpm");
     for (unsigned i = 0; i < get->count && i < NVML_GPM_ASKED_MAX; i++) {
         struct nvml_gpm_metric *m = &get->metrics[i];
         char key[16];
 
         snprintf(key, sizeof(key), "%u", m->id);
-        m->rc = json_get(all, key) ? NVML_OK : NVML_NOT_SUPPORTED;
+        m->rc = json_get(all, key) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
         m->value = json_num(json_get(all, key), 0);
         if (get->to->at_ms - get->from->at_ms < 99)
-            m->value = m->id == NVML_GPM_DRAM ? (double)__builtin_nanf("") : 0;
+            m->value = m->id == NVML_GPM_METRIC_DRAM_BW_UTIL ? (double)__builtin_nanf("") : 0;
     }
-    return NVML_OK;
+    return NVML_SUCCESS;
 }

@@ -47,7 +47,7 @@ struct ask { /* one GPU that is being asked, or the driver itself */
  * code that is neither success nor "this GPU has no such thing".  `sub` is the
  * argument that tells calls of one name apart (a link, a field), or ASK_NO_SUB;
  * `args` stand in parentheses. */
-#define ASK(q, sub, fn, args) ASK_OR(q, sub, NVML_OK, fn, args)
+#define ASK(q, sub, fn, args) ASK_OR(q, sub, NVML_SUCCESS, fn, args)
 /* The same, where the code `fine` is an answer like any other: nothing is kept. */
 #define ASK_OR(q, sub, fine, fn, args)                                                             \
     (ask_begin((q), "nvml" #fn, (sub), (q)->api->fn != NULL)                                       \

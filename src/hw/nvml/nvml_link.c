@@ -10,13 +10,13 @@
  * field of that link, the field for all links. */
 static struct maybe link_speed(struct ask *q, unsigned link)
 {
-    struct maybe v = ask_field(q, NVML_FI_LINK_SPEED, (int)link);
+    struct maybe v = ask_field(q, NVML_FI_DEV_NVLINK_GET_SPEED, (int)link);
 
     if (!v.known && link < 6)
-        v = ask_field(q, (enum nvml_field)(NVML_FI_LINK_SPEED_L0 + link), -1);
+        v = ask_field(q, (enum nvml_field)(NVML_FI_DEV_NVLINK_SPEED_MBPS_L0 + link), -1);
     if (!v.known && link >= 6 && link < 12)
-        v = ask_field(q, (enum nvml_field)(NVML_FI_LINK_SPEED_L6 + link - 6), -1);
-    return v.known ? v : ask_field(q, NVML_FI_LINK_SPEED_ALL, -1);
+        v = ask_field(q, (enum nvml_field)(NVML_FI_DEV_NVLINK_SPEED_MBPS_L6 + link - 6), -1);
+    return v.known ? v : ask_field(q, NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, -1);
 }
 
 /* What is at the other end; only a link that is up knows. */
@@ -29,7 +29,7 @@ static void link_end(struct ask *q, struct hw_nvlink *out)
     int kind = 0;
     int rc;
 
-    if (ASK(q, (int)link, DeviceGetNvLinkRemoteDeviceType, (q->dev, link, &kind)) == NVML_OK)
+    if (ASK(q, (int)link, DeviceGetNvLinkRemoteDeviceType, (q->dev, link, &kind)) == NVML_SUCCESS)
         out->remote_kind = nvml_word(q->a, nvml_link_ends, kind);
     rc = ASK(q, (int)link, DeviceGetNvLinkRemotePciInfo_v2, (q->dev, link, &pci));
     if (ask_older(rc)) {
@@ -38,7 +38,7 @@ static void link_end(struct ask *q, struct hw_nvlink *out)
     }
     pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
     pci.bus_id_legacy[sizeof(pci.bus_id_legacy) - 1] = '\0';
-    if (rc == NVML_OK && nvml_bdf(text, bdf))
+    if (rc == NVML_SUCCESS && nvml_bdf(text, bdf))
         out->remote_bdf = arena_strdup(q->a, bdf);
 }
 
@@ -47,7 +47,7 @@ static void link_facts(struct ask *q, struct hw_nvlink *out)
     unsigned link = (unsigned)out->link.v;
     unsigned version = 0;
 
-    if (ASK(q, (int)link, DeviceGetNvLinkVersion, (q->dev, link, &version)) == NVML_OK)
+    if (ASK(q, (int)link, DeviceGetNvLinkVersion, (q->dev, link, &version)) == NVML_SUCCESS)
         out->version = maybe_of(version);
     if (out->active.v) {
         out->speed_mbps = link_speed(q, link);
@@ -57,16 +57,16 @@ static void link_facts(struct ask *q, struct hw_nvlink *out)
 
 void ask_links(struct ask *q)
 {
-    struct hw_nvlink *links = arena_array(q->a, struct hw_nvlink, NVML_LINKS_MAX);
-    struct maybe total = ask_field(q, NVML_FI_LINK_COUNT, -1);
+    struct hw_nvlink *links = arena_array(q->a, struct hw_nvlink, NVML_NVLINK_MAX_LINKS);
+    struct maybe total = ask_field(q, NVML_FI_DEV_NVLINK_LINK_COUNT, -1);
     int64_t count = maybe_or(total, NVML_LINKS_USUAL);
     size_t n = 0;
 
-    for (unsigned link = 0; link < count && link < NVML_LINKS_MAX && !q->lost; link++) {
+    for (unsigned link = 0; link < count && link < NVML_NVLINK_MAX_LINKS && !q->lost; link++) {
         int active = 0;
 
-        if (ASK_OR(q, (int)link, NVML_INVALID_ARGUMENT, DeviceGetNvLinkState,
-                   (q->dev, link, &active)) != NVML_OK)
+        if (ASK_OR(q, (int)link, NVML_ERROR_INVALID_ARGUMENT, DeviceGetNvLinkState,
+                   (q->dev, link, &active)) != NVML_SUCCESS)
             continue;
         links[n] = (struct hw_nvlink){ .link = maybe_of(link), .active = maybe_of(active != 0) };
         link_facts(q, &links[n]);
@@ -87,7 +87,7 @@ static const char *mig_name(struct ask *q)
     char text[NVML_TEXT_MAX] = "";
     const char *at;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetName, (q->dev, text, sizeof(text) - 1)) != NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetName, (q->dev, text, sizeof(text) - 1)) != NVML_SUCCESS)
         return NULL;
     at = strstr(text, " MIG ");
     if (at)
@@ -102,18 +102,18 @@ static void mig_facts(struct ask *q, struct hw_mig *out)
     unsigned gi = 0, ci = 0;
     int rc;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetGpuInstanceId, (q->dev, &gi)) == NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetGpuInstanceId, (q->dev, &gi)) == NVML_SUCCESS)
         out->gi = maybe_of(gi);
-    if (ASK(q, ASK_NO_SUB, DeviceGetComputeInstanceId, (q->dev, &ci)) == NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetComputeInstanceId, (q->dev, &ci)) == NVML_SUCCESS)
         out->ci = maybe_of(ci);
-    if (ASK(q, ASK_NO_SUB, DeviceGetUUID, (q->dev, uuid, sizeof(uuid) - 1)) == NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetUUID, (q->dev, uuid, sizeof(uuid) - 1)) == NVML_SUCCESS)
         out->uuid = ask_text(q, uuid);
     out->name = mig_name(q);
     out->mem_bytes = ask_memory(q, NULL, NULL);
     rc = ASK(q, ASK_NO_SUB, DeviceGetAttributes_v2, (q->dev, &at));
     if (ask_older(rc))
         rc = ASK(q, ASK_NO_SUB, DeviceGetAttributes, (q->dev, &at));
-    if (rc != NVML_OK)
+    if (rc != NVML_SUCCESS)
         return;
     out->sms = maybe_of(at.sms);
     out->slices = maybe_of(at.gpu_slices);
@@ -131,10 +131,11 @@ static size_t mig_list(struct ask *q, unsigned max, struct hw_mig *migs)
         struct nvml_dev *dev = NULL;
         int rc;
 
-        rc = ASK_OR(q, (int)i, NVML_NOT_FOUND, DeviceGetMigDeviceHandleByIndex, (gpu, i, &dev));
-        if (rc == NVML_NOT_FOUND)
+        rc = ASK_OR(q, (int)i, NVML_ERROR_NOT_FOUND, DeviceGetMigDeviceHandleByIndex,
+                    (gpu, i, &dev));
+        if (rc == NVML_ERROR_NOT_FOUND)
             continue;
-        if (rc != NVML_OK || !dev)
+        if (rc != NVML_SUCCESS || !dev)
             break;
         q->dev = dev;
         q->mig = (int)n;
@@ -149,11 +150,11 @@ void ask_migs(struct ask *q)
 {
     unsigned now = 0, next = 0, max = 0;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetMigMode, (q->dev, &now, &next)) != NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetMigMode, (q->dev, &now, &next)) != NVML_SUCCESS)
         return; /* a chip without MIG */
     q->gpu->mig = maybe_of(now != 0);
     q->gpu->mig_pending = maybe_of(next != 0);
-    if (ASK(q, ASK_NO_SUB, DeviceGetMaxMigDeviceCount, (q->dev, &max)) != NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetMaxMigDeviceCount, (q->dev, &max)) != NVML_SUCCESS)
         return;
     q->gpu->mig_max = maybe_of(max);
     if (!now)
@@ -167,7 +168,7 @@ static const char *p2p_word(struct ask *q, struct nvml_dev *other, unsigned inde
 {
     int status = 0;
 
-    if (ASK(q, (int)index, DeviceGetP2PStatus, (q->dev, other, what, &status)) != NVML_OK)
+    if (ASK(q, (int)index, DeviceGetP2PStatus, (q->dev, other, what, &status)) != NVML_SUCCESS)
         return NULL;
     return nvml_word(q->a, nvml_p2p_states, status);
 }
@@ -176,8 +177,8 @@ void ask_pair(struct ask *q, struct nvml_dev *other, unsigned other_index, struc
 {
     out->a = maybe_of(q->index);
     out->b = maybe_of(other_index);
-    out->p2p_read = p2p_word(q, other, other_index, NVML_P2P_READ);
-    out->p2p_write = p2p_word(q, other, other_index, NVML_P2P_WRITE);
-    out->p2p_nvlink = p2p_word(q, other, other_index, NVML_P2P_NVLINK);
-    out->p2p_atomics = p2p_word(q, other, other_index, NVML_P2P_ATOMICS);
+    out->p2p_read = p2p_word(q, other, other_index, NVML_P2P_CAPS_INDEX_READ);
+    out->p2p_write = p2p_word(q, other, other_index, NVML_P2P_CAPS_INDEX_WRITE);
+    out->p2p_nvlink = p2p_word(q, other, other_index, NVML_P2P_CAPS_INDEX_NVLINK);
+    out->p2p_atomics = p2p_word(q, other, other_index, NVML_P2P_CAPS_INDEX_ATOMICS);
 }

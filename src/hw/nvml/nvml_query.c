@@ -35,7 +35,7 @@ bool ask_begin(struct ask *q, const char *call, int sub, bool present)
 {
     char args[32];
 
-    q->refused = q->lost ? NVML_GPU_LOST : NVML_NO_FUNCTION;
+    q->refused = q->lost ? NVML_ERROR_GPU_IS_LOST : NVML_ERROR_FUNCTION_NOT_FOUND;
     if (q->lost || !present)
         return false;
     call_args(args, q, ", ", sub);
@@ -59,8 +59,8 @@ static const char *code_text(struct ask *q, int rc)
 
 static bool is_quiet(int rc)
 {
-    return rc == NVML_OK || rc == NVML_NOT_SUPPORTED || rc == NVML_NO_FUNCTION ||
-           rc == NVML_DEPRECATED;
+    return rc == NVML_SUCCESS || rc == NVML_ERROR_NOT_SUPPORTED ||
+           rc == NVML_ERROR_FUNCTION_NOT_FOUND || rc == NVML_ERROR_DEPRECATED;
 }
 
 static void keep_error(struct ask *q, const char *call, int sub, int rc)
@@ -81,7 +81,7 @@ int ask_end(struct ask *q, const char *call, int sub, int fine, int rc)
 {
     if (is_quiet(rc) || rc == fine)
         return rc;
-    if (rc == NVML_GPU_LOST && q->gpu)
+    if (rc == NVML_ERROR_GPU_IS_LOST && q->gpu)
         q->lost = true;
     keep_error(q, call, sub, rc);
     return rc;
@@ -89,7 +89,7 @@ int ask_end(struct ask *q, const char *call, int sub, int fine, int rc)
 
 bool ask_older(int rc)
 {
-    return rc == NVML_NO_FUNCTION || rc == NVML_VERSION_MISMATCH;
+    return rc == NVML_ERROR_FUNCTION_NOT_FOUND || rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 
 const char *ask_text(struct ask *q, char *text)
@@ -102,19 +102,19 @@ const char *ask_text(struct ask *q, char *text)
 static struct maybe field_number(const struct nvml_field_value *f)
 {
     switch (f->type) {
-    case NVML_TYPE_DOUBLE:
+    case NVML_VALUE_TYPE_DOUBLE:
         return f->value.d > -9e15 && f->value.d < 9e15 ? maybe_of((int64_t)f->value.d)
                                                        : maybe_none();
-    case NVML_TYPE_UINT:
+    case NVML_VALUE_TYPE_UNSIGNED_INT:
         return maybe_of(f->value.u);
-    case NVML_TYPE_ULONG:
-    case NVML_TYPE_ULLONG:
+    case NVML_VALUE_TYPE_UNSIGNED_LONG:
+    case NVML_VALUE_TYPE_UNSIGNED_LONG_LONG:
         return f->value.ull <= INT64_MAX ? maybe_of((int64_t)f->value.ull) : maybe_none();
-    case NVML_TYPE_LLONG:
+    case NVML_VALUE_TYPE_SIGNED_LONG_LONG:
         return maybe_of(f->value.ll);
-    case NVML_TYPE_INT:
+    case NVML_VALUE_TYPE_SIGNED_INT:
         return maybe_of(f->value.i);
-    case NVML_TYPE_USHORT:
+    case NVML_VALUE_TYPE_UNSIGNED_SHORT:
         return maybe_of(f->value.us);
     }
     return maybe_none();
@@ -128,10 +128,10 @@ struct maybe ask_field(struct ask *q, enum nvml_field id, int link)
     struct maybe v = maybe_none();
 
     q->scope = link;
-    if (ASK(q, (int)id, DeviceGetFieldValues, (q->dev, 1, &f)) == NVML_OK) {
+    if (ASK(q, (int)id, DeviceGetFieldValues, (q->dev, 1, &f)) == NVML_SUCCESS) {
         /* an older driver calls a field it does not know an invalid argument */
-        f.rc = ask_end(q, "nvmlDeviceGetFieldValues", (int)id, NVML_INVALID_ARGUMENT, f.rc);
-        if (f.rc == NVML_OK)
+        f.rc = ask_end(q, "nvmlDeviceGetFieldValues", (int)id, NVML_ERROR_INVALID_ARGUMENT, f.rc);
+        if (f.rc == NVML_SUCCESS)
             v = field_number(&f);
     }
     q->scope = -1;
@@ -142,25 +142,25 @@ struct maybe ask_field(struct ask *q, enum nvml_field id, int link)
 #define ASK_TEXT(q, fn, member)                                                                    \
     do {                                                                                           \
         char text_[NVML_TEXT_MAX] = "";                                                            \
-        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, text_, sizeof(text_) - 1)) == NVML_OK)               \
+        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, text_, sizeof(text_) - 1)) == NVML_SUCCESS)          \
             (q)->gpu->member = ask_text((q), text_);                                               \
     } while (0)
 #define ASK_UINT(q, fn, member)                                                                    \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
-        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, &v_)) == NVML_OK)                                    \
+        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, &v_)) == NVML_SUCCESS)                               \
             (q)->gpu->member = maybe_of(v_);                                                       \
     } while (0)
 #define ASK_UINT_OF(q, fn, which, member)                                                          \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
-        if (ASK(q, which, fn, ((q)->dev, which, &v_)) == NVML_OK)                                  \
+        if (ASK(q, which, fn, ((q)->dev, which, &v_)) == NVML_SUCCESS)                             \
             (q)->gpu->member = maybe_of(v_);                                                       \
     } while (0)
 #define ASK_WORD(q, fn, table, member)                                                             \
     do {                                                                                           \
         int v_ = 0;                                                                                \
-        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, &v_)) == NVML_OK)                                    \
+        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, &v_)) == NVML_SUCCESS)                               \
             (q)->gpu->member = nvml_word((q)->a, table, v_);                                       \
     } while (0)
 
@@ -180,7 +180,7 @@ static void ask_address(struct ask *q)
     }
     pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
     pci.bus_id_legacy[sizeof(pci.bus_id_legacy) - 1] = '\0';
-    if (rc == NVML_OK && nvml_bdf(text, bdf))
+    if (rc == NVML_SUCCESS && nvml_bdf(text, bdf))
         q->gpu->bdf = arena_strdup(q->a, bdf);
 }
 
@@ -198,11 +198,12 @@ static void ask_identity(struct ask *q)
     ASK_TEXT(q, DeviceGetVbiosVersion, vbios);
     ASK_TEXT(q, DeviceGetInforomImageVersion, inforom);
     ASK_UINT(q, DeviceGetMinorNumber, minor);
-    if (ASK(q, ASK_NO_SUB, DeviceGetGspFirmwareVersion, (q->dev, gsp)) == NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetGspFirmwareVersion, (q->dev, gsp)) == NVML_SUCCESS)
         q->gpu->gsp_firmware = ask_text(q, gsp);
-    if (ASK(q, ASK_NO_SUB, DeviceGetBrand, (q->dev, &brand)) == NVML_OK && brand != 0)
+    if (ASK(q, ASK_NO_SUB, DeviceGetBrand, (q->dev, &brand)) == NVML_SUCCESS && brand != 0)
         q->gpu->brand = nvml_word(q->a, nvml_brands, brand);
-    if (ASK(q, ASK_NO_SUB, DeviceGetArchitecture, (q->dev, &arch)) == NVML_OK && arch != UINT32_MAX)
+    if (ASK(q, ASK_NO_SUB, DeviceGetArchitecture, (q->dev, &arch)) == NVML_SUCCESS &&
+        arch != UINT32_MAX)
         q->gpu->arch = nvml_word(q->a, nvml_archs, (int)arch);
 }
 
@@ -212,7 +213,8 @@ static void ask_chip(struct ask *q)
     int major = 0, minor = 0;
     int rc;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetCudaComputeCapability, (q->dev, &major, &minor)) == NVML_OK) {
+    if (ASK(q, ASK_NO_SUB, DeviceGetCudaComputeCapability, (q->dev, &major, &minor)) ==
+        NVML_SUCCESS) {
         q->gpu->compute_major = maybe_of(major);
         q->gpu->compute_minor = maybe_of(minor);
     }
@@ -221,7 +223,7 @@ static void ask_chip(struct ask *q)
     rc = ASK(q, ASK_NO_SUB, DeviceGetAttributes_v2, (q->dev, &at));
     if (ask_older(rc))
         rc = ASK(q, ASK_NO_SUB, DeviceGetAttributes, (q->dev, &at));
-    if (rc == NVML_OK && at.sms > 0)
+    if (rc == NVML_SUCCESS && at.sms > 0)
         q->gpu->sms = maybe_of(at.sms);
 }
 
@@ -234,18 +236,19 @@ static struct maybe bytes(unsigned long long v)
 /* The total; reserved and used may be NULL.  Before v2 "used" holds the reserve too. */
 struct maybe ask_memory(struct ask *q, struct maybe *reserved, struct maybe *used)
 {
-    struct nvml_memory_v2 m2 = { .version = NVML_VERSION(nvml_memory_v2, 2) };
+    struct nvml_memory_v2 m2 = { .version = NVML_STRUCT_VERSION(nvml_memory_v2, 2) };
     struct nvml_memory m1 = { 0 };
-    int rc = ASK_OR(q, ASK_NO_SUB, NVML_VERSION_MISMATCH, DeviceGetMemoryInfo_v2, (q->dev, &m2));
+    int rc = ASK_OR(q, ASK_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetMemoryInfo_v2,
+                    (q->dev, &m2));
 
-    if (rc == NVML_OK) {
+    if (rc == NVML_SUCCESS) {
         if (reserved)
             *reserved = bytes(m2.reserved);
         if (used)
             *used = bytes(m2.used);
         return bytes(m2.total);
     }
-    if (!ask_older(rc) || ASK(q, ASK_NO_SUB, DeviceGetMemoryInfo, (q->dev, &m1)) != NVML_OK)
+    if (!ask_older(rc) || ASK(q, ASK_NO_SUB, DeviceGetMemoryInfo, (q->dev, &m1)) != NVML_SUCCESS)
         return maybe_none();
     if (used)
         *used = bytes(m1.used);
@@ -256,7 +259,7 @@ static void ask_bus(struct ask *q)
 {
     struct nvml_bar1 bar1 = { 0 };
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetBAR1MemoryInfo, (q->dev, &bar1)) == NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetBAR1MemoryInfo, (q->dev, &bar1)) == NVML_SUCCESS)
         q->gpu->bar1_bytes = bytes(bar1.total);
     ASK_UINT(q, DeviceGetCurrPcieLinkGeneration, pcie_gen);
     ASK_UINT(q, DeviceGetMaxPcieLinkGeneration, pcie_gen_max);
@@ -270,9 +273,9 @@ static struct maybe app_clock(struct ask *q, int type)
     unsigned mhz = 0;
     int rc = ASK(q, type, DeviceGetApplicationsClock, (q->dev, type, &mhz));
 
-    if (rc == NVML_NO_FUNCTION || rc == NVML_DEPRECATED)
-        rc = ASK(q, type, DeviceGetClock, (q->dev, type, NVML_CLOCK_ID_APP, &mhz));
-    return rc == NVML_OK ? maybe_of(mhz) : maybe_none();
+    if (rc == NVML_ERROR_FUNCTION_NOT_FOUND || rc == NVML_ERROR_DEPRECATED)
+        rc = ASK(q, type, DeviceGetClock, (q->dev, type, NVML_CLOCK_ID_APP_CLOCK_TARGET, &mhz));
+    return rc == NVML_SUCCESS ? maybe_of(mhz) : maybe_none();
 }
 
 static void ask_clocks(struct ask *q)
@@ -294,30 +297,33 @@ static void ask_power(struct ask *q)
         ASK_UINT(q, DeviceGetPowerManagementLimit, power_limit_mw);
     ASK_UINT(q, DeviceGetPowerManagementDefaultLimit, power_default_mw);
     if (ASK(q, ASK_NO_SUB, DeviceGetPowerManagementLimitConstraints, (q->dev, &min, &max)) ==
-        NVML_OK) {
+        NVML_SUCCESS) {
         q->gpu->power_min_mw = maybe_of(min);
         q->gpu->power_max_mw = maybe_of(max);
     }
-    q->gpu->power_mw = ask_field(q, NVML_FI_POWER_NOW, -1);
+    q->gpu->power_mw = ask_field(q, NVML_FI_DEV_POWER_INSTANT, -1);
     if (!q->gpu->power_mw.known) /* drivers before the field: averaged on some chips */
         ASK_UINT(q, DeviceGetPowerUsage, power_mw);
 }
 
 static void ask_heat(struct ask *q)
 {
-    struct nvml_temperature t = { .version = NVML_VERSION(nvml_temperature, 1),
-                                  .sensor = NVML_SENSOR_GPU };
-    struct nvml_margin margin = { .version = NVML_VERSION(nvml_margin, 1) };
-    int rc = ASK_OR(q, ASK_NO_SUB, NVML_VERSION_MISMATCH, DeviceGetTemperatureV, (q->dev, &t));
+    struct nvml_temperature t = { .version = NVML_STRUCT_VERSION(nvml_temperature, 1),
+                                  .sensor = NVML_TEMPERATURE_GPU };
+    struct nvml_margin margin = { .version = NVML_STRUCT_VERSION(nvml_margin, 1) };
+    int rc = ASK_OR(q, ASK_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetTemperatureV,
+                    (q->dev, &t));
 
-    if (rc == NVML_OK)
+    if (rc == NVML_SUCCESS)
         q->gpu->temp_c = maybe_of(t.celsius);
     else if (ask_older(rc))
-        ASK_UINT_OF(q, DeviceGetTemperature, NVML_SENSOR_GPU, temp_c);
-    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_LIMIT_SLOWDOWN, temp_slowdown_c);
-    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_LIMIT_SHUTDOWN, temp_shutdown_c);
-    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_LIMIT_GPU_MAX, temp_max_c);
-    if (ASK(q, ASK_NO_SUB, DeviceGetMarginTemperature, (q->dev, &margin)) == NVML_OK)
+        ASK_UINT_OF(q, DeviceGetTemperature, NVML_TEMPERATURE_GPU, temp_c);
+    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN,
+                temp_slowdown_c);
+    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SHUTDOWN,
+                temp_shutdown_c);
+    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_GPU_MAX, temp_max_c);
+    if (ASK(q, ASK_NO_SUB, DeviceGetMarginTemperature, (q->dev, &margin)) == NVML_SUCCESS)
         q->gpu->temp_margin_c = maybe_of(margin.celsius);
 }
 
@@ -327,16 +333,16 @@ static void ask_ecc(struct ask *q)
     unsigned corr = 0, uncorr = 0, pending = 0, failed = 0;
     int now = 0, next = 0;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetEccMode, (q->dev, &now, &next)) == NVML_OK) {
+    if (ASK(q, ASK_NO_SUB, DeviceGetEccMode, (q->dev, &now, &next)) == NVML_SUCCESS) {
         g->ecc = maybe_of(now != 0);
         g->ecc_pending = maybe_of(next != 0);
     }
-    g->ecc_sbe_volatile = ask_field(q, NVML_FI_ECC_SBE_VOLATILE, -1);
-    g->ecc_dbe_volatile = ask_field(q, NVML_FI_ECC_DBE_VOLATILE, -1);
-    g->ecc_sbe_total = ask_field(q, NVML_FI_ECC_SBE_TOTAL, -1);
-    g->ecc_dbe_total = ask_field(q, NVML_FI_ECC_DBE_TOTAL, -1);
+    g->ecc_sbe_volatile = ask_field(q, NVML_FI_DEV_ECC_SBE_VOL_TOTAL, -1);
+    g->ecc_dbe_volatile = ask_field(q, NVML_FI_DEV_ECC_DBE_VOL_TOTAL, -1);
+    g->ecc_sbe_total = ask_field(q, NVML_FI_DEV_ECC_SBE_AGG_TOTAL, -1);
+    g->ecc_dbe_total = ask_field(q, NVML_FI_DEV_ECC_DBE_AGG_TOTAL, -1);
     if (ASK(q, ASK_NO_SUB, DeviceGetRemappedRows, (q->dev, &corr, &uncorr, &pending, &failed)) ==
-        NVML_OK) {
+        NVML_SUCCESS) {
         g->remap_correctable = maybe_of(corr);
         g->remap_uncorrectable = maybe_of(uncorr);
         g->remap_pending = maybe_of(pending != 0);
@@ -347,17 +353,17 @@ static void ask_ecc(struct ask *q)
 /* ---- how it is set up ---- */
 static void ask_modes(struct ask *q)
 {
-    struct nvml_addressing addr = { .version = NVML_VERSION(nvml_addressing, 1) };
+    struct nvml_addressing addr = { .version = NVML_STRUCT_VERSION(nvml_addressing, 1) };
     struct maybe action;
     int on = 0;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetPersistenceMode, (q->dev, &on)) == NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetPersistenceMode, (q->dev, &on)) == NVML_SUCCESS)
         q->gpu->persistence = maybe_of(on != 0);
     ASK_WORD(q, DeviceGetComputeMode, nvml_compute_modes, compute_mode);
     ASK_WORD(q, DeviceGetVirtualizationMode, nvml_virtualizations, virtualization);
-    if (ASK(q, ASK_NO_SUB, DeviceGetAddressingMode, (q->dev, &addr)) == NVML_OK)
+    if (ASK(q, ASK_NO_SUB, DeviceGetAddressingMode, (q->dev, &addr)) == NVML_SUCCESS)
         q->gpu->addressing = nvml_word(q->a, nvml_addressings, (int)addr.mode);
-    action = ask_field(q, NVML_FI_RECOVERY_ACTION, -1);
+    action = ask_field(q, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, -1);
     if (action.known && action.v == (int)action.v)
         q->gpu->recovery_action = nvml_word(q->a, nvml_recoveries, (int)action.v);
 }
@@ -365,18 +371,18 @@ static void ask_modes(struct ask *q)
 /* Newest struct first; the fields we read stand at the same place in v2 and v3. */
 static int fabric_info(struct ask *q, struct nvml_fabric_v2 *out)
 {
-    struct nvml_fabric_v3 v3 = { .version = NVML_VERSION(nvml_fabric_v3, 3) };
+    struct nvml_fabric_v3 v3 = { .version = NVML_STRUCT_VERSION(nvml_fabric_v3, 3) };
     struct nvml_fabric_v1 v1 = { 0 };
-    int rc = ASK_OR(q, ASK_NO_SUB, NVML_VERSION_MISMATCH, DeviceGetGpuFabricInfoV,
+    int rc = ASK_OR(q, ASK_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetGpuFabricInfoV,
                     (q->dev, (void *)&v3));
 
-    if (rc == NVML_OK) {
+    if (rc == NVML_SUCCESS) {
         memcpy(out, &v3, sizeof(*out));
         return rc;
     }
-    if (rc == NVML_VERSION_MISMATCH) {
-        *out = (struct nvml_fabric_v2){ .version = NVML_VERSION(nvml_fabric_v2, 2) };
-        rc = ASK_OR(q, ASK_NO_SUB, NVML_VERSION_MISMATCH, DeviceGetGpuFabricInfoV,
+    if (rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH) {
+        *out = (struct nvml_fabric_v2){ .version = NVML_STRUCT_VERSION(nvml_fabric_v2, 2) };
+        rc = ASK_OR(q, ASK_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetGpuFabricInfoV,
                     (q->dev, (void *)out));
     }
     if (!ask_older(rc))
@@ -402,12 +408,12 @@ static void ask_fabric(struct ask *q)
 {
     struct nvml_fabric_v2 f = { 0 };
 
-    if (fabric_info(q, &f) != NVML_OK)
+    if (fabric_info(q, &f) != NVML_SUCCESS)
         return;
     q->gpu->fabric_state = nvml_word(q->a, nvml_fabric_states, f.state);
-    if (f.state != NVML_FABRIC_COMPLETED)
+    if (f.state != NVML_GPU_FABRIC_STATE_COMPLETED)
         return; /* the rest has no meaning before the GPU has joined */
-    q->gpu->fabric_status = f.status == NVML_OK ? "ok" : code_text(q, f.status);
+    q->gpu->fabric_status = f.status == NVML_SUCCESS ? "ok" : code_text(q, f.status);
     q->gpu->fabric_cluster = uuid_text(q->a, f.cluster);
     q->gpu->fabric_clique = maybe_of(f.clique);
 }
@@ -432,7 +438,7 @@ static void ask_gpu(struct ask *q)
 
     if (ask_older(rc))
         rc = ASK(q, ASK_NO_SUB, DeviceGetHandleByIndex, (q->index, &q->dev));
-    if (rc != NVML_OK || !q->dev) {
+    if (rc != NVML_SUCCESS || !q->dev) {
         q->dev = NULL;
         g->state = q->lost ? "lost" : "error";
         return;
@@ -452,7 +458,7 @@ static void ask_gpu(struct ask *q)
     ask_migs(q);
     g->state = q->lost ? "lost" : "ok";
     for (size_t i = 0; i < q->errors_count; i++)
-        if (maybe_is(q->errors[i].code, NVML_RESET_REQUIRED))
+        if (maybe_is(q->errors[i].code, NVML_ERROR_RESET_REQUIRED))
             g->state = q->lost ? "lost" : "error";
 }
 
@@ -500,21 +506,21 @@ static int ask_driver(struct ask *q, struct hw_nvidia *nv, unsigned *count)
 
     if (ask_older(rc))
         rc = ASK(q, ASK_NO_SUB, Init, ());
-    if (rc == NVML_OK) {
-        if (ASK(q, ASK_NO_SUB, SystemGetDriverVersion, (text, sizeof(text) - 1)) == NVML_OK)
+    if (rc == NVML_SUCCESS) {
+        if (ASK(q, ASK_NO_SUB, SystemGetDriverVersion, (text, sizeof(text) - 1)) == NVML_SUCCESS)
             nv->driver_version = ask_text(q, text);
-        if (ASK(q, ASK_NO_SUB, SystemGetNVMLVersion, (text, sizeof(text) - 1)) == NVML_OK)
+        if (ASK(q, ASK_NO_SUB, SystemGetNVMLVersion, (text, sizeof(text) - 1)) == NVML_SUCCESS)
             nv->nvml_version = ask_text(q, text);
         rc = ASK(q, ASK_NO_SUB, SystemGetCudaDriverVersion_v2, (&cuda));
         if (ask_older(rc))
             rc = ASK(q, ASK_NO_SUB, SystemGetCudaDriverVersion, (&cuda));
-        nv->cuda_driver = rc == NVML_OK ? maybe_of(cuda) : maybe_none();
+        nv->cuda_driver = rc == NVML_SUCCESS ? maybe_of(cuda) : maybe_none();
         call = "nvmlDeviceGetCount_v2";
         rc = ASK(q, ASK_NO_SUB, DeviceGetCount_v2, (count));
         if (ask_older(rc))
             rc = ASK(q, ASK_NO_SUB, DeviceGetCount, (count));
     }
-    if (rc != NVML_OK)
+    if (rc != NVML_SUCCESS)
         nv->nvml_error = failed_call(q, call, rc);
     return rc;
 }
@@ -594,7 +600,7 @@ void nvml_child(struct child_link *l, void *arg)
     }
     nv.nvml_library = api.soname;
     send_driver(&q, &nv, 0); /* should the first call hang */
-    if (ask_driver(&q, &nv, &count) != NVML_OK)
+    if (ask_driver(&q, &nv, &count) != NVML_SUCCESS)
         count = 0;
     if (count > NVML_GPUS_MAX)
         count = NVML_GPUS_MAX;

@@ -55,7 +55,7 @@ const struct nvml_word nvml_fabric_states[] = {
     { 0, "not-supported" },
     { 1, "not-started" },
     { 2, "in-progress" },
-    { NVML_FABRIC_COMPLETED, "completed" },
+    { NVML_GPU_FABRIC_STATE_COMPLETED, "completed" },
     { 0, NULL },
 };
 

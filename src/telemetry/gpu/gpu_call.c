@@ -57,8 +57,9 @@ bool gpu_ask_begin(struct gpu_sampler *s, unsigned call, int sub, bool present)
  * function that it lacks stay so as long as it is loaded. */
 static bool is_for_good(int rc)
 {
-    return rc == NVML_NOT_SUPPORTED || rc == NVML_NO_FUNCTION || rc == NVML_DEPRECATED ||
-           rc == NVML_NO_PERMISSION || rc == NVML_VERSION_MISMATCH;
+    return rc == NVML_ERROR_NOT_SUPPORTED || rc == NVML_ERROR_FUNCTION_NOT_FOUND ||
+           rc == NVML_ERROR_DEPRECATED || rc == NVML_ERROR_NO_PERMISSION ||
+           rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 
 static void gpu_lose(struct gpu_dev *g, int rc)
@@ -78,9 +79,10 @@ int gpu_ask_end(struct gpu_sampler *s, unsigned call, int rc)
         st->peak_ns = took;
     if (took > st->max_ns)
         st->max_ns = took;
-    if (rc == NVML_SKEW || rc == NVML_UNINITIALIZED || rc == NVML_NO_DRIVER)
+    if (rc == NVML_ERROR_LIB_RM_VERSION_MISMATCH || rc == NVML_ERROR_UNINITIALIZED ||
+        rc == NVML_ERROR_DRIVER_NOT_LOADED)
         s->fatal = rc;
-    else if (rc == NVML_GPU_LOST && s->gpu)
+    else if (rc == NVML_ERROR_GPU_IS_LOST && s->gpu)
         gpu_lose(s->gpu, rc);
     else if (is_for_good(rc))
         refused_calls(s)[call / 64] |= (uint64_t)1 << call % 64;

@@ -16,22 +16,24 @@ enum {
     EVENTS_A_WAIT_MAX = 64 /* events taken in one wait */
 };
 
-static const unsigned long long wanted = NVML_EVENT_DBE | NVML_EVENT_XID | NVML_EVENT_SBE_STORM |
-                                         NVML_EVENT_RETIRED | NVML_EVENT_RETIRE_FAILED |
-                                         NVML_EVENT_POISON | NVML_EVENT_POISON_FATAL |
-                                         NVML_EVENT_UNAVAILABLE | NVML_EVENT_RECOVERY;
+static const unsigned long long wanted =
+    nvmlEventTypeDoubleBitEccError | nvmlEventTypeXidCriticalError |
+    nvmlEventTypeSingleBitEccErrorStorm | nvmlEventTypeDramRetirementEvent |
+    nvmlEventTypeDramRetirementFailure | nvmlEventTypeNonFatalPoisonError |
+    nvmlEventTypeFatalPoisonError | nvmlEventTypeGpuUnavailableError |
+    nvmlEventTypeGpuRecoveryAction;
 
 static const struct {
     unsigned long long bit;
     const char *text;
 } texts[] = {
-    { NVML_EVENT_DBE, "uncorrectable memory error" },
-    { NVML_EVENT_SBE_STORM, "many correctable memory errors" },
-    { NVML_EVENT_RETIRED, "memory was retired" },
-    { NVML_EVENT_RETIRE_FAILED, "memory could not be retired" },
-    { NVML_EVENT_POISON, "poisoned memory was read, not fatal" },
-    { NVML_EVENT_POISON_FATAL, "poisoned memory was read, fatal" },
-    { NVML_EVENT_UNAVAILABLE, "the GPU is not available" },
+    { nvmlEventTypeDoubleBitEccError, "uncorrectable memory error" },
+    { nvmlEventTypeSingleBitEccErrorStorm, "many correctable memory errors" },
+    { nvmlEventTypeDramRetirementEvent, "memory was retired" },
+    { nvmlEventTypeDramRetirementFailure, "memory could not be retired" },
+    { nvmlEventTypeNonFatalPoisonError, "poisoned memory was read, not fatal" },
+    { nvmlEventTypeFatalPoisonError, "poisoned memory was read, fatal" },
+    { nvmlEventTypeGpuUnavailableError, "the GPU is not available" },
 };
 
 /* field 230 */
@@ -60,7 +62,7 @@ static void take_event(struct gpu_sampler *s, const struct nvml_event *e)
     for (unsigned i = 0; i < s->gpu_count; i++)
         if (s->gpus[i].dev && s->gpus[i].dev == e->dev)
             s->gpu = &s->gpus[i];
-    if (e->type & NVML_EVENT_XID) {
+    if (e->type & nvmlEventTypeXidCriticalError) {
         int code = e->data <= INT32_MAX ? (int)e->data : 0;
         char words[TELEMETRY_VALUE_MAX];
 
@@ -107,7 +109,7 @@ void gpu_events_open(struct gpu_sampler *s)
 
     gpu_events_close(s);
     s->gpu = NULL;
-    if (s->events_off || GPU_ASK(s, -1, EventSetCreate, (&set)) != NVML_OK || !set)
+    if (s->events_off || GPU_ASK(s, -1, EventSetCreate, (&set)) != NVML_SUCCESS || !set)
         return;
     for (unsigned i = 0; i < s->gpu_count; i++) {
         unsigned long long types = 0;
@@ -115,9 +117,10 @@ void gpu_events_open(struct gpu_sampler *s)
         s->gpu = &s->gpus[i];
         if (!s->gpu->dev || s->gpu->lost)
             continue;
-        if (GPU_ASK(s, -1, DeviceGetSupportedEventTypes, (s->gpu->dev, &types)) == NVML_OK &&
+        if (GPU_ASK(s, -1, DeviceGetSupportedEventTypes, (s->gpu->dev, &types)) == NVML_SUCCESS &&
             (types & wanted) &&
-            GPU_ASK(s, -1, DeviceRegisterEvents, (s->gpu->dev, types & wanted, set)) == NVML_OK)
+            GPU_ASK(s, -1, DeviceRegisterEvents, (s->gpu->dev, types & wanted, set)) ==
+                NVML_SUCCESS)
             registered++;
     }
     s->gpu = NULL;
@@ -130,7 +133,7 @@ static int wait_one(struct gpu_sampler *s, struct nvml_event *e, int ms)
 {
     int rc = GPU_ASK(s, -1, EventSetWait_v2, (s->events, e, (unsigned)ms));
 
-    if (rc == NVML_NOT_SUPPORTED || rc == NVML_NO_FUNCTION)
+    if (rc == NVML_ERROR_NOT_SUPPORTED || rc == NVML_ERROR_FUNCTION_NOT_FOUND)
         rc = GPU_ASK(s, -1, EventSetWait, (s->events, e, (unsigned)ms));
     return rc;
 }
@@ -138,17 +141,17 @@ static int wait_one(struct gpu_sampler *s, struct nvml_event *e, int ms)
 bool gpu_events_wait(struct gpu_sampler *s, int ms)
 {
     struct nvml_event e;
-    int rc = NVML_OK;
+    int rc = NVML_SUCCESS;
 
     if (!s->events || s->ended)
         return false;
-    for (int i = 0; i < EVENTS_A_WAIT_MAX && rc == NVML_OK; i++) {
+    for (int i = 0; i < EVENTS_A_WAIT_MAX && rc == NVML_SUCCESS; i++) {
         e = (struct nvml_event){ 0 };
         rc = wait_one(s, &e, i ? 0 : ms);
-        if (rc == NVML_OK)
+        if (rc == NVML_SUCCESS)
             take_event(s, &e);
     }
-    if (rc == NVML_OK || rc == NVML_TIMEOUT) {
+    if (rc == NVML_SUCCESS || rc == NVML_ERROR_TIMEOUT) {
         s->event_faults = 0;
         return true;
     }

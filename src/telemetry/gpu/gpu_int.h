@@ -201,7 +201,7 @@ struct gpu_carry_value {
 struct gpu_carry { /* what must outlive a child, of one GPU */
     char uuid[GPU_UUID_MAX];
     struct gpu_carry_value rows[GPU_ROW_COUNT];
-    struct gpu_carry_value links[NVML_LINKS_MAX][GPU_LINK_ROWS];
+    struct gpu_carry_value links[NVML_NVLINK_MAX_LINKS][GPU_LINK_ROWS];
     int recovery; /* action told last */
     bool lost;    /* told as an event already */
 };
@@ -375,7 +375,7 @@ void gpu_tell_lost(struct gpu_sampler *s);
 #define GPU_ASK(s, sub, fn, args)                                                                  \
     (gpu_ask_begin((s), GPU_CALL_##fn, (sub), (s)->api.fn != NULL)                                 \
          ? gpu_ask_end((s), GPU_CALL_##fn, (s)->api.fn args)                                       \
-         : NVML_NOT_SUPPORTED)
+         : NVML_ERROR_NOT_SUPPORTED)
 bool gpu_ask_begin(struct gpu_sampler *s, unsigned call, int sub, bool present);
 int gpu_ask_end(struct gpu_sampler *s, unsigned call, int rc);
 void gpu_beat(struct gpu_sampler *s, unsigned call, int sub); /* a sign of life */

@@ -104,7 +104,7 @@ static int finish_child(struct gpu_sampler *s, int status)
     if (status == GPU_EXIT_ASKED && s->fatal) {
         snprintf(s->page->reason, sizeof(s->page->reason), "%s",
                  gpu_code_text(s, s->fatal, why, sizeof(why)));
-        status = s->fatal == NVML_SKEW ? GPU_EXIT_SKEW : GPU_EXIT_RELOADED;
+        status = s->fatal == NVML_ERROR_LIB_RM_VERSION_MISMATCH ? GPU_EXIT_SKEW : GPU_EXIT_RELOADED;
     }
     s->fatal = 0;
     s->ended = true;

@@ -48,7 +48,7 @@ static void process_add(struct gpu_sampler *s, const struct nvml_process *from, 
     if (!p->seen)
         p->sm = p->memory = NAN;
     p->seen = true;
-    p->memory_bytes = from->used == NVML_NOT_AVAILABLE ? NAN : (double)from->used;
+    p->memory_bytes = from->used == NVML_VALUE_NOT_AVAILABLE ? NAN : (double)from->used;
 }
 
 /* The drivers 535.43 to 535.98 fill another struct in this version of the call. */
@@ -75,21 +75,21 @@ static void widen_v1(struct nvml_process *all, const struct nvml_process_v1 *old
     do {                                                                                           \
         struct nvml_process_v1 old_[GPU_PROCESSES_MAX];                                            \
         struct nvml_dev *dev_ = (s)->gpu->dev;                                                     \
-        int rc_ = NVML_NOT_SUPPORTED;                                                              \
+        int rc_ = NVML_ERROR_NOT_SUPPORTED;                                                        \
         n = GPU_PROCESSES_MAX;                                                                     \
         if (!broken_v3(s))                                                                         \
             rc_ = GPU_ASK(s, -1, DeviceGet##kind##RunningProcesses_v3, (dev_, &n, all));           \
-        if (rc_ == NVML_NOT_SUPPORTED || rc_ == NVML_NO_FUNCTION) {                                \
+        if (rc_ == NVML_ERROR_NOT_SUPPORTED || rc_ == NVML_ERROR_FUNCTION_NOT_FOUND) {             \
             n = GPU_PROCESSES_MAX;                                                                 \
             rc_ = GPU_ASK(s, -1, DeviceGet##kind##RunningProcesses_v2, (dev_, &n, all));           \
         }                                                                                          \
-        if (rc_ == NVML_NOT_SUPPORTED || rc_ == NVML_NO_FUNCTION) {                                \
+        if (rc_ == NVML_ERROR_NOT_SUPPORTED || rc_ == NVML_ERROR_FUNCTION_NOT_FOUND) {             \
             n = GPU_PROCESSES_MAX;                                                                 \
             rc_ = GPU_ASK(s, -1, DeviceGet##kind##RunningProcesses, (dev_, &n, old_));             \
-            if (rc_ == NVML_OK)                                                                    \
+            if (rc_ == NVML_SUCCESS)                                                               \
                 widen_v1(all, old_, n < GPU_PROCESSES_MAX ? n : GPU_PROCESSES_MAX);                \
         }                                                                                          \
-        told = rc_ == NVML_OK;                                                                     \
+        told = rc_ == NVML_SUCCESS;                                                                \
     } while (0)
 
 static bool list_processes(struct gpu_sampler *s, bool graphics)
@@ -122,9 +122,9 @@ static void ask_use(struct gpu_sampler *s)
     if (s->gpu->mig)
         return; /* the driver does not tell it there */
     rc = GPU_ASK(s, -1, DeviceGetProcessUtilization, (s->gpu->dev, all, &n, s->gpu->seen_us));
-    if (rc == NVML_TOO_SMALL) /* more than we take: only what comes from here on */
+    if (rc == NVML_ERROR_INSUFFICIENT_SIZE) /* more than we take: only what comes from here on */
         s->gpu->seen_us = (unsigned long long)clock_unix_ms() * 1000;
-    if (rc != NVML_OK)
+    if (rc != NVML_SUCCESS)
         return;
     for (unsigned i = 0; i < n && i < GPU_PROCESS_UTIL_MAX; i++) {
         if (all[i].sm > NVML_UTIL_MAX || all[i].memory > NVML_UTIL_MAX)

@@ -41,21 +41,21 @@ static double known_or_nan(bool ok, double v)
 
 static double field_number(const struct nvml_field_value *f)
 {
-    if (f->rc != NVML_OK)
+    if (f->rc != NVML_SUCCESS)
         return NAN;
     switch (f->type) {
-    case NVML_TYPE_DOUBLE:
+    case NVML_VALUE_TYPE_DOUBLE:
         return f->value.d;
-    case NVML_TYPE_UINT:
+    case NVML_VALUE_TYPE_UNSIGNED_INT:
         return f->value.u;
-    case NVML_TYPE_ULONG:
-    case NVML_TYPE_ULLONG:
+    case NVML_VALUE_TYPE_UNSIGNED_LONG:
+    case NVML_VALUE_TYPE_UNSIGNED_LONG_LONG:
         return (double)f->value.ull;
-    case NVML_TYPE_LLONG:
+    case NVML_VALUE_TYPE_SIGNED_LONG_LONG:
         return (double)f->value.ll;
-    case NVML_TYPE_INT:
+    case NVML_VALUE_TYPE_SIGNED_INT:
         return f->value.i;
-    case NVML_TYPE_USHORT:
+    case NVML_VALUE_TYPE_UNSIGNED_SHORT:
         return f->value.us;
     }
     return NAN;
@@ -65,13 +65,15 @@ static double field_number(const struct nvml_field_value *f)
  * argument. */
 static bool never_told(int rc)
 {
-    return rc == NVML_NOT_SUPPORTED || rc == NVML_INVALID_ARGUMENT || rc == NVML_NO_FUNCTION ||
-           rc == NVML_DEPRECATED || rc == NVML_NO_PERMISSION;
+    return rc == NVML_ERROR_NOT_SUPPORTED || rc == NVML_ERROR_INVALID_ARGUMENT ||
+           rc == NVML_ERROR_FUNCTION_NOT_FOUND || rc == NVML_ERROR_DEPRECATED ||
+           rc == NVML_ERROR_NO_PERMISSION;
 }
 
 static bool is_older_driver(int rc)
 {
-    return rc == NVML_NOT_SUPPORTED || rc == NVML_NO_FUNCTION || rc == NVML_VERSION_MISMATCH;
+    return rc == NVML_ERROR_NOT_SUPPORTED || rc == NVML_ERROR_FUNCTION_NOT_FOUND ||
+           rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 
 /* ---- fields ---- */
@@ -87,7 +89,7 @@ static void ask_fields(struct gpu_sampler *s, struct gpu_dev *g, enum gpu_pace p
                                           .scope = gpu_fields[i].all ? NVML_ALL_LINKS : 0 };
         from[n++] = i;
     }
-    if (n == 0 || GPU_ASK(s, f[0].id, DeviceGetFieldValues, (g->dev, (int)n, f)) != NVML_OK)
+    if (n == 0 || GPU_ASK(s, f[0].id, DeviceGetFieldValues, (g->dev, (int)n, f)) != NVML_SUCCESS)
         return;
     for (size_t k = 0; k < n; k++) {
         const struct gpu_field *d = &gpu_fields[from[k]];
@@ -95,9 +97,9 @@ static void ask_fields(struct gpu_sampler *s, struct gpu_dev *g, enum gpu_pace p
 
         if (never_told(f[k].rc))
             g->no_fields |= (uint64_t)1 << from[k];
-        if (f[k].rc == NVML_GPU_LOST) {
+        if (f[k].rc == NVML_ERROR_GPU_IS_LOST) {
             g->lost = true;
-            g->why = NVML_GPU_LOST;
+            g->why = NVML_ERROR_GPU_IS_LOST;
         }
         if (!isnan(v) && d->carry)
             v = gpu_carry_on(&g->carry->rows[d->row], v);
@@ -141,7 +143,7 @@ static void ask_link(struct gpu_sampler *s, struct gpu_dev *g, unsigned link)
         f[n] = (struct nvml_field_value){ .id = gpu_link_fields[i].id, .scope = link };
         from[n++] = i;
     }
-    if (n == 0 || GPU_ASK(s, (int)link, DeviceGetFieldValues, (g->dev, (int)n, f)) != NVML_OK)
+    if (n == 0 || GPU_ASK(s, (int)link, DeviceGetFieldValues, (g->dev, (int)n, f)) != NVML_SUCCESS)
         return;
     for (size_t k = 0; k < n; k++) {
         const struct gpu_field *d = &gpu_link_fields[from[k]];
@@ -193,30 +195,31 @@ static void ask_links(struct gpu_sampler *s, struct gpu_dev *g, int64_t now_ns)
 #define ASK_UINT(s, g, fn, row, factor)                                                            \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
-        bool ok_ = GPU_ASK(s, -1, fn, ((g)->dev, &v_)) == NVML_OK;                                 \
+        bool ok_ = GPU_ASK(s, -1, fn, ((g)->dev, &v_)) == NVML_SUCCESS;                            \
         (g)->values.v[row] = known_or_nan(ok_, v_ * (factor));                                     \
     } while (0)
 #define ASK_UINT_OF(s, g, fn, which, row)                                                          \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
-        bool ok_ = GPU_ASK(s, which, fn, ((g)->dev, which, &v_)) == NVML_OK;                       \
+        bool ok_ = GPU_ASK(s, which, fn, ((g)->dev, which, &v_)) == NVML_SUCCESS;                  \
         (g)->values.v[row] = known_or_nan(ok_, v_);                                                \
     } while (0)
 
 static void ask_memory(struct gpu_sampler *s, struct nvml_dev *dev, double *v)
 {
-    struct nvml_memory_v2 m2 = { .version = NVML_VERSION(nvml_memory_v2, 2) };
+    struct nvml_memory_v2 m2 = { .version = NVML_STRUCT_VERSION(nvml_memory_v2, 2) };
     struct nvml_memory m1 = { 0 };
     int rc = GPU_ASK(s, -1, DeviceGetMemoryInfo_v2, (dev, &m2));
 
     v[GPU_ROW_MEM_TOTAL] = v[GPU_ROW_MEM_FREE] = v[GPU_ROW_MEM_USED] = NAN;
     v[GPU_ROW_MEM_RESERVED] = NAN;
-    if (rc == NVML_OK) {
+    if (rc == NVML_SUCCESS) {
         v[GPU_ROW_MEM_TOTAL] = (double)m2.total;
         v[GPU_ROW_MEM_FREE] = (double)m2.free;
         v[GPU_ROW_MEM_USED] = (double)m2.used;
         v[GPU_ROW_MEM_RESERVED] = (double)m2.reserved;
-    } else if (is_older_driver(rc) && GPU_ASK(s, -1, DeviceGetMemoryInfo, (dev, &m1)) == NVML_OK) {
+    } else if (is_older_driver(rc) &&
+               GPU_ASK(s, -1, DeviceGetMemoryInfo, (dev, &m1)) == NVML_SUCCESS) {
         v[GPU_ROW_MEM_TOTAL] = (double)m1.total;
         v[GPU_ROW_MEM_FREE] = (double)m1.free;
         v[GPU_ROW_MEM_USED] = (double)m1.used;
@@ -227,18 +230,18 @@ enum { FAN_PERCENT_MAX = 200 }; /* more than all of it is possible; more than th
 
 static void ask_heat(struct gpu_sampler *s, struct gpu_dev *g)
 {
-    struct nvml_temperature t = { .version = NVML_VERSION(nvml_temperature, 1),
-                                  .sensor = NVML_SENSOR_GPU };
+    struct nvml_temperature t = { .version = NVML_STRUCT_VERSION(nvml_temperature, 1),
+                                  .sensor = NVML_TEMPERATURE_GPU };
     int rc = GPU_ASK(s, -1, DeviceGetTemperatureV, (g->dev, &t));
     unsigned fan = 0;
 
     if (is_older_driver(rc))
-        ASK_UINT_OF(s, g, DeviceGetTemperature, NVML_SENSOR_GPU, GPU_ROW_TEMP);
+        ASK_UINT_OF(s, g, DeviceGetTemperature, NVML_TEMPERATURE_GPU, GPU_ROW_TEMP);
     else
-        g->values.v[GPU_ROW_TEMP] = known_or_nan(rc == NVML_OK, t.celsius);
+        g->values.v[GPU_ROW_TEMP] = known_or_nan(rc == NVML_SUCCESS, t.celsius);
     if (gpu_due(s, GPU_MEDIUM)) { /* cards for data centres have none: not supported */
         rc = GPU_ASK(s, -1, DeviceGetFanSpeed, (g->dev, &fan));
-        g->values.v[GPU_ROW_FAN] = known_or_nan(rc == NVML_OK && fan <= FAN_PERCENT_MAX, fan);
+        g->values.v[GPU_ROW_FAN] = known_or_nan(rc == NVML_SUCCESS && fan <= FAN_PERCENT_MAX, fan);
     }
 }
 
@@ -247,13 +250,15 @@ static void ask_use(struct gpu_sampler *s, struct gpu_dev *g)
     struct nvml_util u = { 0 };
     unsigned percent = 0, period_us = 0;
     double *v = g->values.v;
-    bool ok = GPU_ASK(s, -1, DeviceGetUtilizationRates, (g->dev, &u)) == NVML_OK;
+    bool ok = GPU_ASK(s, -1, DeviceGetUtilizationRates, (g->dev, &u)) == NVML_SUCCESS;
 
     v[GPU_ROW_UTIL] = known_or_nan(ok && u.gpu <= NVML_UTIL_MAX, u.gpu);
     v[GPU_ROW_UTIL_MEMORY] = known_or_nan(ok && u.memory <= NVML_UTIL_MAX, u.memory);
-    ok = GPU_ASK(s, -1, DeviceGetEncoderUtilization, (g->dev, &percent, &period_us)) == NVML_OK;
+    ok =
+        GPU_ASK(s, -1, DeviceGetEncoderUtilization, (g->dev, &percent, &period_us)) == NVML_SUCCESS;
     v[GPU_ROW_UTIL_ENCODER] = known_or_nan(ok && percent <= NVML_UTIL_MAX, percent);
-    ok = GPU_ASK(s, -1, DeviceGetDecoderUtilization, (g->dev, &percent, &period_us)) == NVML_OK;
+    ok =
+        GPU_ASK(s, -1, DeviceGetDecoderUtilization, (g->dev, &percent, &period_us)) == NVML_SUCCESS;
     v[GPU_ROW_UTIL_DECODER] = known_or_nan(ok && percent <= NVML_UTIL_MAX, percent);
 }
 
@@ -267,20 +272,21 @@ static void ask_clocks(struct gpu_sampler *s, struct gpu_dev *g)
     rc = GPU_ASK(s, -1, DeviceGetCurrentClocksEventReasons, (g->dev, &reasons));
     if (is_older_driver(rc))
         rc = GPU_ASK(s, -1, DeviceGetCurrentClocksThrottleReasons, (g->dev, &reasons));
-    g->values.v[GPU_ROW_REASONS] = known_or_nan(rc == NVML_OK, (double)reasons);
+    g->values.v[GPU_ROW_REASONS] = known_or_nan(rc == NVML_SUCCESS, (double)reasons);
     rc = GPU_ASK(s, -1, DeviceGetPerformanceState, (g->dev, &state));
-    g->values.v[GPU_ROW_PSTATE] = known_or_nan(rc == NVML_OK && state >= 0 && state <= 15, state);
+    g->values.v[GPU_ROW_PSTATE] =
+        known_or_nan(rc == NVML_SUCCESS && state >= 0 && state <= 15, state);
 }
 
 static void ask_medium(struct gpu_sampler *s, struct gpu_dev *g)
 {
-    struct nvml_margin margin = { .version = NVML_VERSION(nvml_margin, 1) };
+    struct nvml_margin margin = { .version = NVML_STRUCT_VERSION(nvml_margin, 1) };
     unsigned replay = 0;
     double *v = g->values.v;
-    bool ok = GPU_ASK(s, -1, DeviceGetMarginTemperature, (g->dev, &margin)) == NVML_OK;
+    bool ok = GPU_ASK(s, -1, DeviceGetMarginTemperature, (g->dev, &margin)) == NVML_SUCCESS;
 
     v[GPU_ROW_TEMP_MARGIN] = known_or_nan(ok, margin.celsius);
-    ok = GPU_ASK(s, -1, DeviceGetPcieReplayCounter, (g->dev, &replay)) == NVML_OK;
+    ok = GPU_ASK(s, -1, DeviceGetPcieReplayCounter, (g->dev, &replay)) == NVML_SUCCESS;
     v[GPU_ROW_PCIE_REPLAY] =
         known_or_nan(ok, gpu_carry_on(&g->carry->rows[GPU_ROW_PCIE_REPLAY], replay));
     ASK_UINT(s, g, DeviceGetEnforcedPowerLimit, GPU_ROW_POWER_LIMIT, 1e-3);
@@ -291,36 +297,38 @@ static void ask_medium(struct gpu_sampler *s, struct gpu_dev *g)
 static void ask_banks(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct nvml_banks b = { 0 };
-    struct nvml_sram sram = { .version = NVML_VERSION(nvml_sram, 1) };
+    struct nvml_sram sram = { .version = NVML_STRUCT_VERSION(nvml_sram, 1) };
     double *v = g->values.v;
-    bool ok = GPU_ASK(s, -1, DeviceGetRowRemapperHistogram, (g->dev, &b)) == NVML_OK;
+    bool ok = GPU_ASK(s, -1, DeviceGetRowRemapperHistogram, (g->dev, &b)) == NVML_SUCCESS;
 
     v[GPU_ROW_BANKS_MAX] = known_or_nan(ok, b.max);
     v[GPU_ROW_BANKS_HIGH] = known_or_nan(ok, b.high);
     v[GPU_ROW_BANKS_PARTIAL] = known_or_nan(ok, b.partial);
     v[GPU_ROW_BANKS_LOW] = known_or_nan(ok, b.low);
     v[GPU_ROW_BANKS_NONE] = known_or_nan(ok, b.none);
-    ok = GPU_ASK(s, -1, DeviceGetSramEccErrorStatus, (g->dev, &sram)) == NVML_OK;
+    ok = GPU_ASK(s, -1, DeviceGetSramEccErrorStatus, (g->dev, &sram)) == NVML_SUCCESS;
     v[GPU_ROW_SRAM] = known_or_nan(ok, sram.exceeded != 0);
 }
 
 static void ask_slow(struct gpu_sampler *s, struct gpu_dev *g)
 {
-    struct nvml_fabric_v2 fabric = { .version = NVML_VERSION(nvml_fabric_v2, 2) };
+    struct nvml_fabric_v2 fabric = { .version = NVML_STRUCT_VERSION(nvml_fabric_v2, 2) };
     int now = 0, next = 0;
     double *v = g->values.v;
-    bool ok = GPU_ASK(s, -1, DeviceGetEccMode, (g->dev, &now, &next)) == NVML_OK;
+    bool ok = GPU_ASK(s, -1, DeviceGetEccMode, (g->dev, &now, &next)) == NVML_SUCCESS;
 
     v[GPU_ROW_ECC_MODE] = known_or_nan(ok, now != 0);
-    ok = GPU_ASK(s, -1, DeviceGetPersistenceMode, (g->dev, &now)) == NVML_OK;
+    ok = GPU_ASK(s, -1, DeviceGetPersistenceMode, (g->dev, &now)) == NVML_SUCCESS;
     v[GPU_ROW_PERSISTENCE] = known_or_nan(ok, now != 0);
-    ok = GPU_ASK(s, -1, DeviceGetGpuFabricInfoV, (g->dev, (void *)&fabric)) == NVML_OK;
+    ok = GPU_ASK(s, -1, DeviceGetGpuFabricInfoV, (g->dev, (void *)&fabric)) == NVML_SUCCESS;
     v[GPU_ROW_FABRIC] = known_or_nan(ok, fabric.state);
-    if (ok && fabric.state == NVML_FABRIC_COMPLETED && fabric.status != NVML_OK)
-        v[GPU_ROW_FABRIC] = NVML_FABRIC_COMPLETED + 1; /* DCGM's number of a failure */
+    if (ok && fabric.state == NVML_GPU_FABRIC_STATE_COMPLETED && fabric.status != NVML_SUCCESS)
+        v[GPU_ROW_FABRIC] = NVML_GPU_FABRIC_STATE_COMPLETED + 1; /* DCGM's number of a failure */
     ASK_UINT(s, g, DeviceGetPowerManagementDefaultLimit, GPU_ROW_POWER_DEFAULT, 1e-3);
-    ASK_UINT_OF(s, g, DeviceGetTemperatureThreshold, NVML_LIMIT_SLOWDOWN, GPU_ROW_TEMP_SLOWDOWN);
-    ASK_UINT_OF(s, g, DeviceGetTemperatureThreshold, NVML_LIMIT_SHUTDOWN, GPU_ROW_TEMP_SHUTDOWN);
+    ASK_UINT_OF(s, g, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN,
+                GPU_ROW_TEMP_SLOWDOWN);
+    ASK_UINT_OF(s, g, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SHUTDOWN,
+                GPU_ROW_TEMP_SHUTDOWN);
     ASK_UINT_OF(s, g, DeviceGetMaxClockInfo, NVML_CLOCK_SM, GPU_ROW_CLOCK_SM_MAX);
     ASK_UINT_OF(s, g, DeviceGetMaxClockInfo, NVML_CLOCK_MEM, GPU_ROW_CLOCK_MEMORY_MAX);
     ASK_UINT(s, g, DeviceGetMaxPcieLinkGeneration, GPU_ROW_PCIE_GEN_MAX, 1);
@@ -345,11 +353,11 @@ static bool gpm_ready(struct gpu_sampler *s, struct nvml_dev *dev, struct gpu_gp
     if (g->unsupported || g->samples[1])
         return !g->unsupported;
     rc = GPU_ASK(s, -1, GpmQueryDeviceSupport, (dev, &yes));
-    g->unsupported = never_told(rc) || (rc == NVML_OK && !yes.supported);
-    if (rc != NVML_OK || !yes.supported)
+    g->unsupported = never_told(rc) || (rc == NVML_SUCCESS && !yes.supported);
+    if (rc != NVML_SUCCESS || !yes.supported)
         return false; /* another code: asked again in the next round */
-    return GPU_ASK(s, -1, GpmSampleAlloc, (&g->samples[0])) == NVML_OK &&
-           GPU_ASK(s, -1, GpmSampleAlloc, (&g->samples[1])) == NVML_OK;
+    return GPU_ASK(s, -1, GpmSampleAlloc, (&g->samples[0])) == NVML_SUCCESS &&
+           GPU_ASK(s, -1, GpmSampleAlloc, (&g->samples[1])) == NVML_SUCCESS;
 }
 
 /* Shares have six digits and rates whole bytes, as /metrics shows them: what lies below is noise
@@ -371,12 +379,13 @@ static void gpm_compare(struct gpu_sampler *s, struct gpu_gpm *g, double *v)
         get.metrics[i].id = gpu_gpm_rows[i].id;
     rc = GPU_ASK(s, -1, GpmMetricsGet, (&get));
     for (size_t i = 0; i < gpu_gpm_rows_count; i++) {
-        bool ok = rc == NVML_OK && get.metrics[i].rc == NVML_OK && isfinite(get.metrics[i].value);
+        bool ok = rc == NVML_SUCCESS && get.metrics[i].rc == NVML_SUCCESS &&
+                  isfinite(get.metrics[i].value);
 
         v[gpu_gpm_rows[i].row] =
             known_or_nan(ok, gpm_value(get.metrics[i].value, gpu_gpm_rows[i].factor));
     }
-    g->unsupported = rc == NVML_VERSION_MISMATCH || rc == NVML_NOT_SUPPORTED;
+    g->unsupported = rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH || rc == NVML_ERROR_NOT_SUPPORTED;
 }
 
 /* The rate is the mean between two samples, so that its sum is the bytes.  The driver's own
@@ -412,8 +421,8 @@ static bool ask_gpm(struct gpu_sampler *s, struct nvml_dev *dev, int gi, struct 
         rc = GPU_ASK(s, -1, GpmSampleGet, (dev, into));
     else
         rc = GPU_ASK(s, gi, GpmMigSampleGet, (dev, (unsigned)gi, into));
-    g->have = rc == NVML_OK;
-    if (rc != NVML_OK) {
+    g->have = rc == NVML_SUCCESS;
+    if (rc != NVML_SUCCESS) {
         for (size_t i = 0; i < gpu_gpm_rows_count; i++)
             v[gpu_gpm_rows[i].row] = NAN;
         return false;
@@ -455,13 +464,13 @@ static bool add_mig(struct gpu_sampler *s, struct gpu_dev *g, struct nvml_dev *d
     const char *at;
 
     *m = (struct gpu_mig){ .dev = dev };
-    if (GPU_ASK(s, -1, DeviceGetGpuInstanceId, (dev, &m->gi)) != NVML_OK ||
-        GPU_ASK(s, -1, DeviceGetComputeInstanceId, (dev, &m->ci)) != NVML_OK)
+    if (GPU_ASK(s, -1, DeviceGetGpuInstanceId, (dev, &m->gi)) != NVML_SUCCESS ||
+        GPU_ASK(s, -1, DeviceGetComputeInstanceId, (dev, &m->ci)) != NVML_SUCCESS)
         return false;
     for (size_t i = 0; i < g->mig_count; i++)
         if (g->migs[i].gi == m->gi)
             return false; /* another compute instance: it shares the memory */
-    if (GPU_ASK(s, -1, DeviceGetName, (dev, name, sizeof(name) - 1)) == NVML_OK) {
+    if (GPU_ASK(s, -1, DeviceGetName, (dev, name, sizeof(name) - 1)) == NVML_SUCCESS) {
         at = strstr(name, " MIG ");
         str_copy(m->profile, sizeof(m->profile), at ? at + 5 : name);
         str_make_text(m->profile);
@@ -475,20 +484,20 @@ static void find_migs(struct gpu_sampler *s, struct gpu_dev *g)
 {
     unsigned now = 0, next = 0, max = 0;
     struct nvml_dev *dev = NULL;
-    bool on = GPU_ASK(s, -1, DeviceGetMigMode, (g->dev, &now, &next)) == NVML_OK && now;
+    bool on = GPU_ASK(s, -1, DeviceGetMigMode, (g->dev, &now, &next)) == NVML_SUCCESS && now;
 
     if (on == g->mig && !g->migs_stale)
         return;
     drop_migs(s, g);
     g->mig = on;
     g->migs_stale = false;
-    if (!on || GPU_ASK(s, -1, DeviceGetMaxMigDeviceCount, (g->dev, &max)) != NVML_OK)
+    if (!on || GPU_ASK(s, -1, DeviceGetMaxMigDeviceCount, (g->dev, &max)) != NVML_SUCCESS)
         return;
     if (max > NVML_MIGS_MAX)
         max = NVML_MIGS_MAX;
     g->migs = xcalloc(max ? max : 1, sizeof(*g->migs));
     for (unsigned i = 0; i < max && !g->lost; i++)
-        if (GPU_ASK(s, (int)i, DeviceGetMigDeviceHandleByIndex, (g->dev, i, &dev)) == NVML_OK)
+        if (GPU_ASK(s, (int)i, DeviceGetMigDeviceHandleByIndex, (g->dev, i, &dev)) == NVML_SUCCESS)
             (void)add_mig(s, g, dev);
 }
 
@@ -505,18 +514,18 @@ static void ask_identity(struct gpu_sampler *s, struct gpu_dev *g)
     struct nvml_pci pci = { 0 };
     unsigned minor = 0;
 
-    if (GPU_ASK(s, -1, DeviceGetUUID, (g->dev, text, sizeof(text) - 1)) == NVML_OK)
+    if (GPU_ASK(s, -1, DeviceGetUUID, (g->dev, text, sizeof(text) - 1)) == NVML_SUCCESS)
         text_of(g->uuid, sizeof(g->uuid), text);
-    if (GPU_ASK(s, -1, DeviceGetName, (g->dev, text, sizeof(text) - 1)) == NVML_OK)
+    if (GPU_ASK(s, -1, DeviceGetName, (g->dev, text, sizeof(text) - 1)) == NVML_SUCCESS)
         text_of(g->name, sizeof(g->name), text);
-    if (GPU_ASK(s, -1, DeviceGetPciInfo_v3, (g->dev, &pci)) == NVML_OK) {
+    if (GPU_ASK(s, -1, DeviceGetPciInfo_v3, (g->dev, &pci)) == NVML_SUCCESS) {
         pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
         text_of(g->bus, sizeof(g->bus), pci.bus_id);
-    } else if (GPU_ASK(s, -1, DeviceGetPciInfo, (g->dev, &pci)) == NVML_OK) {
+    } else if (GPU_ASK(s, -1, DeviceGetPciInfo, (g->dev, &pci)) == NVML_SUCCESS) {
         pci.bus_id_legacy[sizeof(pci.bus_id_legacy) - 1] = '\0';
         text_of(g->bus, sizeof(g->bus), pci.bus_id_legacy);
     }
-    if (GPU_ASK(s, -1, DeviceGetMinorNumber, (g->dev, &minor)) == NVML_OK)
+    if (GPU_ASK(s, -1, DeviceGetMinorNumber, (g->dev, &minor)) == NVML_SUCCESS)
         snprintf(g->device, sizeof(g->device), "nvidia%u", minor);
 }
 
@@ -542,13 +551,13 @@ static void find_carry(struct gpu_sampler *s, struct gpu_dev *g)
 
 static void find_links(struct gpu_sampler *s, struct gpu_dev *g)
 {
-    struct nvml_field_value f = { .id = NVML_FI_LINK_COUNT };
+    struct nvml_field_value f = { .id = NVML_FI_DEV_NVLINK_LINK_COUNT };
     double count = NAN;
 
-    if (GPU_ASK(s, f.id, DeviceGetFieldValues, (g->dev, 1, &f)) == NVML_OK)
+    if (GPU_ASK(s, f.id, DeviceGetFieldValues, (g->dev, 1, &f)) == NVML_SUCCESS)
         count = field_number(&f);
     free(g->links);
-    g->link_count = count >= 1 ? (unsigned)fmin(count, NVML_LINKS_MAX) : 0;
+    g->link_count = count >= 1 ? (unsigned)fmin(count, NVML_NVLINK_MAX_LINKS) : 0;
     g->links = g->link_count ? xcalloc(g->link_count, sizeof(*g->links)) : NULL;
     for (unsigned i = 0; i < g->link_count; i++)
         for (size_t k = 0; k < GPU_LINK_ROWS; k++) {
@@ -572,11 +581,11 @@ bool gpu_attach(struct gpu_sampler *s, struct gpu_dev *g)
     rc = GPU_ASK(s, -1, DeviceGetHandleByIndex_v2, (g->index, &g->dev));
     if (is_older_driver(rc))
         rc = GPU_ASK(s, -1, DeviceGetHandleByIndex, (g->index, &g->dev));
-    if (rc == NVML_OK && g->dev)
+    if (rc == NVML_SUCCESS && g->dev)
         ask_identity(s, g);
-    if (rc != NVML_OK || !g->dev || g->lost || s->ended || s->fatal) {
+    if (rc != NVML_SUCCESS || !g->dev || g->lost || s->ended || s->fatal) {
         g->dev = NULL;
-        g->why = g->lost ? NVML_GPU_LOST : rc;
+        g->why = g->lost ? NVML_ERROR_GPU_IS_LOST : rc;
         g->lost = true;
         return false;
     }

@@ -76,12 +76,12 @@ static int open_refused(struct gpu_sampler *s, const char *call, int rc)
 
     snprintf(s->page->reason, sizeof(s->page->reason), "%s: %s", call,
              gpu_code_text(s, rc, why, sizeof(why)));
-    return rc == NVML_SKEW ? GPU_EXIT_SKEW : GPU_EXIT_NO_DRIVER;
+    return rc == NVML_ERROR_LIB_RM_VERSION_MISMATCH ? GPU_EXIT_SKEW : GPU_EXIT_NO_DRIVER;
 }
 
 static bool is_older_driver(int rc)
 {
-    return rc == NVML_NOT_SUPPORTED || rc == NVML_NO_FUNCTION;
+    return rc == NVML_ERROR_NOT_SUPPORTED || rc == NVML_ERROR_FUNCTION_NOT_FOUND;
 }
 
 int gpu_sampler_open(struct gpu_sampler *s)
@@ -101,17 +101,17 @@ int gpu_sampler_open(struct gpu_sampler *s)
         rc = GPU_ASK(s, -1, Init, ());
     if (s->ended)
         return GPU_EXIT_ASKED;
-    if (rc != NVML_OK) {
+    if (rc != NVML_SUCCESS) {
         s->api.Shutdown = NULL; /* there is nothing to shut down */
         return open_refused(s, "nvmlInit_v2", rc);
     }
-    if (GPU_ASK(s, -1, SystemGetDriverVersion, (s->driver, sizeof(s->driver) - 1)) != NVML_OK)
+    if (GPU_ASK(s, -1, SystemGetDriverVersion, (s->driver, sizeof(s->driver) - 1)) != NVML_SUCCESS)
         s->driver[0] = '\0';
     str_make_text(s->driver);
     rc = GPU_ASK(s, -1, DeviceGetCount_v2, (&count));
     if (is_older_driver(rc))
         rc = GPU_ASK(s, -1, DeviceGetCount, (&count));
-    if (rc != NVML_OK && !s->ended)
+    if (rc != NVML_SUCCESS && !s->ended)
         return open_refused(s, "nvmlDeviceGetCount_v2", rc);
     s->gpu_count = count < NVML_GPUS_MAX ? count : NVML_GPUS_MAX;
     return GPU_EXIT_ASKED;
