@@ -86,7 +86,7 @@ int nvmlInit_v2(void)
 {
     if (!fake_load())
         return 9; /* driver not loaded */
-    GATE_NEW(Init_v2, NULL, ASK_NO_SUB);
+    GATE_NEW(Init_v2, NULL, QUERY_NO_SUB);
     return NVML_SUCCESS;
 }
 
@@ -94,44 +94,44 @@ int nvmlInit(void)
 {
     if (!fake_load())
         return 9;
-    GATE(Init, NULL, ASK_NO_SUB);
+    GATE(Init, NULL, QUERY_NO_SUB);
     return NVML_SUCCESS;
 }
 
 int nvmlSystemGetDriverVersion(char *out, unsigned len)
 {
-    GATE(SystemGetDriverVersion, NULL, ASK_NO_SUB);
+    GATE(SystemGetDriverVersion, NULL, QUERY_NO_SUB);
     return give_text(fake.doc.nvidia.driver_version, out, len);
 }
 
 int nvmlSystemGetNVMLVersion(char *out, unsigned len)
 {
-    GATE(SystemGetNVMLVersion, NULL, ASK_NO_SUB);
+    GATE(SystemGetNVMLVersion, NULL, QUERY_NO_SUB);
     return give_text(fake.doc.nvidia.nvml_version, out, len);
 }
 
 int nvmlSystemGetCudaDriverVersion_v2(int *out)
 {
-    GATE_NEW(SystemGetCudaDriverVersion_v2, NULL, ASK_NO_SUB);
+    GATE_NEW(SystemGetCudaDriverVersion_v2, NULL, QUERY_NO_SUB);
     return give_int(fake.doc.nvidia.cuda_driver, out);
 }
 
 int nvmlSystemGetCudaDriverVersion(int *out)
 {
-    GATE(SystemGetCudaDriverVersion, NULL, ASK_NO_SUB);
+    GATE(SystemGetCudaDriverVersion, NULL, QUERY_NO_SUB);
     return give_int(fake.doc.nvidia.cuda_driver, out);
 }
 
 int nvmlDeviceGetCount_v2(unsigned *out)
 {
-    GATE_NEW(DeviceGetCount_v2, NULL, ASK_NO_SUB);
+    GATE_NEW(DeviceGetCount_v2, NULL, QUERY_NO_SUB);
     *out = (unsigned)fake.doc.gpus_count;
     return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetCount(unsigned *out)
 {
-    GATE(DeviceGetCount, NULL, ASK_NO_SUB);
+    GATE(DeviceGetCount, NULL, QUERY_NO_SUB);
     *out = (unsigned)fake.doc.gpus_count;
     return NVML_SUCCESS;
 }
@@ -158,19 +158,19 @@ int nvmlDeviceGetHandleByIndex(unsigned index, struct nvml_dev **out)
 /* ---- identity ---- */
 int nvmlDeviceGetPciInfo_v3(struct nvml_dev *d, struct nvml_pci *out)
 {
-    GATE_NEW(DeviceGetPciInfo_v3, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetPciInfo_v3, d, QUERY_NO_SUB);
     return give_pci(d->gpu->bdf, out, true);
 }
 
 int nvmlDeviceGetPciInfo_v2(struct nvml_dev *d, struct nvml_pci *out)
 {
-    GATE_NEW(DeviceGetPciInfo_v2, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetPciInfo_v2, d, QUERY_NO_SUB);
     return give_pci(d->gpu->bdf, out, false);
 }
 
 int nvmlDeviceGetPciInfo(struct nvml_dev *d, struct nvml_pci *out)
 {
-    GATE(DeviceGetPciInfo, d, ASK_NO_SUB);
+    GATE(DeviceGetPciInfo, d, QUERY_NO_SUB);
     return give_pci(d->gpu->bdf, out, false);
 }
 
@@ -178,7 +178,7 @@ int nvmlDeviceGetName(struct nvml_dev *d, char *out, unsigned len)
 {
     char name[NVML_TEXT_MAX];
 
-    GATE(DeviceGetName, d, ASK_NO_SUB);
+    GATE(DeviceGetName, d, QUERY_NO_SUB);
     if (!d->mig)
         return give_text(d->gpu->name, out, len);
     if (!d->mig->name)
@@ -189,13 +189,13 @@ int nvmlDeviceGetName(struct nvml_dev *d, char *out, unsigned len)
 
 int nvmlDeviceGetUUID(struct nvml_dev *d, char *out, unsigned len)
 {
-    GATE(DeviceGetUUID, d, ASK_NO_SUB);
+    GATE(DeviceGetUUID, d, QUERY_NO_SUB);
     return give_text(d->mig ? d->mig->uuid : d->gpu->uuid, out, len);
 }
 
 int nvmlDeviceGetGspFirmwareVersion(struct nvml_dev *d, char *out)
 {
-    GATE_NEW(DeviceGetGspFirmwareVersion, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetGspFirmwareVersion, d, QUERY_NO_SUB);
     return give_text(d->gpu->gsp_firmware, out, 64);
 }
 
@@ -203,25 +203,25 @@ int nvmlDeviceGetGspFirmwareVersion(struct nvml_dev *d, char *out)
 #define FAKE_TEXT(call, member)                                                                    \
     int nvml##call(struct nvml_dev *d, char *out, unsigned len)                                    \
     {                                                                                              \
-        GATE(call, d, ASK_NO_SUB);                                                                 \
+        GATE(call, d, QUERY_NO_SUB);                                                               \
         return give_text(d->gpu->member, out, len);                                                \
     }
 #define FAKE_UINT(gate, call, member)                                                              \
     int nvml##call(struct nvml_dev *d, unsigned *out)                                              \
     {                                                                                              \
-        gate(call, d, ASK_NO_SUB);                                                                 \
+        gate(call, d, QUERY_NO_SUB);                                                               \
         return give_uint(d->gpu->member, out);                                                     \
     }
 #define FAKE_INT(call, member)                                                                     \
     int nvml##call(struct nvml_dev *d, int *out)                                                   \
     {                                                                                              \
-        GATE(call, d, ASK_NO_SUB);                                                                 \
+        GATE(call, d, QUERY_NO_SUB);                                                               \
         return give_int(d->gpu->member, out);                                                      \
     }
 #define FAKE_CODE(call, table, member)                                                             \
     int nvml##call(struct nvml_dev *d, int *out)                                                   \
     {                                                                                              \
-        GATE(call, d, ASK_NO_SUB);                                                                 \
+        GATE(call, d, QUERY_NO_SUB);                                                               \
         return give_code(table, d->gpu->member, out);                                              \
     }
 
@@ -249,7 +249,7 @@ int nvmlDeviceGetArchitecture(struct nvml_dev *d, unsigned *out)
 {
     int code = 0, rc;
 
-    GATE_NEW(DeviceGetArchitecture, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetArchitecture, d, QUERY_NO_SUB);
     rc = give_code(nvml_archs, d->gpu->arch, &code);
     *out = (unsigned)code;
     return rc;
@@ -259,7 +259,7 @@ int nvmlDeviceGetCudaComputeCapability(struct nvml_dev *d, int *major, int *mino
 {
     int rc;
 
-    GATE(DeviceGetCudaComputeCapability, d, ASK_NO_SUB);
+    GATE(DeviceGetCudaComputeCapability, d, QUERY_NO_SUB);
     rc = give_int(d->gpu->compute_major, major);
     return rc ? rc : give_int(d->gpu->compute_minor, minor);
 }
@@ -276,13 +276,13 @@ static int give_attributes(const struct nvml_dev *d, struct nvml_attributes *out
 
 int nvmlDeviceGetAttributes_v2(struct nvml_dev *d, struct nvml_attributes *out)
 {
-    GATE_NEW(DeviceGetAttributes_v2, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetAttributes_v2, d, QUERY_NO_SUB);
     return give_attributes(d, out);
 }
 
 int nvmlDeviceGetAttributes(struct nvml_dev *d, struct nvml_attributes *out)
 {
-    GATE_NEW(DeviceGetAttributes, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetAttributes, d, QUERY_NO_SUB);
     return give_attributes(d, out);
 }
 
@@ -305,7 +305,7 @@ int nvmlDeviceGetMemoryInfo_v2(struct nvml_dev *d, struct nvml_memory_v2 *out)
 
     if (out->version != NVML_STRUCT_VERSION(nvml_memory_v2, 2))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    GATE_NEW(DeviceGetMemoryInfo_v2, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetMemoryInfo_v2, d, QUERY_NO_SUB);
     if (!d->mig && !d->gpu->mem_reserved_bytes.known) /* the document's driver is older */
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (!total.known)
@@ -321,7 +321,7 @@ int nvmlDeviceGetMemoryInfo(struct nvml_dev *d, struct nvml_memory *out)
 {
     struct maybe total = total_memory(d);
 
-    GATE(DeviceGetMemoryInfo, d, ASK_NO_SUB);
+    GATE(DeviceGetMemoryInfo, d, QUERY_NO_SUB);
     if (!total.known)
         return NVML_ERROR_NOT_SUPPORTED;
     out->total = (unsigned long long)total.v;
@@ -332,7 +332,7 @@ int nvmlDeviceGetMemoryInfo(struct nvml_dev *d, struct nvml_memory *out)
 
 int nvmlDeviceGetBAR1MemoryInfo(struct nvml_dev *d, struct nvml_bar1 *out)
 {
-    GATE(DeviceGetBAR1MemoryInfo, d, ASK_NO_SUB);
+    GATE(DeviceGetBAR1MemoryInfo, d, QUERY_NO_SUB);
     if (!d->gpu->bar1_bytes.known)
         return NVML_ERROR_NOT_SUPPORTED;
     *out = (struct nvml_bar1){ .total = (unsigned long long)d->gpu->bar1_bytes.v };
@@ -383,7 +383,7 @@ int nvmlDeviceGetClock(struct nvml_dev *d, int type, int id, unsigned *out)
 
 int nvmlDeviceGetPowerUsage(struct nvml_dev *d, unsigned *out)
 {
-    GATE(DeviceGetPowerUsage, d, ASK_NO_SUB);
+    GATE(DeviceGetPowerUsage, d, QUERY_NO_SUB);
     return give_uint(newer(d, "power_mw", d->gpu->power_mw), out);
 }
 
@@ -391,14 +391,14 @@ int nvmlDeviceGetPowerManagementLimitConstraints(struct nvml_dev *d, unsigned *m
 {
     int rc;
 
-    GATE(DeviceGetPowerManagementLimitConstraints, d, ASK_NO_SUB);
+    GATE(DeviceGetPowerManagementLimitConstraints, d, QUERY_NO_SUB);
     rc = give_uint(d->gpu->power_min_mw, min);
     return rc ? rc : give_uint(d->gpu->power_max_mw, max);
 }
 
 int nvmlDeviceGetTemperatureV(struct nvml_dev *d, struct nvml_temperature *out)
 {
-    GATE_NEW(DeviceGetTemperatureV, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetTemperatureV, d, QUERY_NO_SUB);
     if (out->version != NVML_STRUCT_VERSION(nvml_temperature, 1))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     return give_int(newer(d, "temp", d->gpu->temp_c), &out->celsius);
@@ -426,7 +426,7 @@ int nvmlDeviceGetTemperatureThreshold(struct nvml_dev *d, int which, unsigned *o
 
 int nvmlDeviceGetMarginTemperature(struct nvml_dev *d, struct nvml_margin *out)
 {
-    GATE_NEW(DeviceGetMarginTemperature, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetMarginTemperature, d, QUERY_NO_SUB);
     if (out->version != NVML_STRUCT_VERSION(nvml_margin, 1))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     return give_int(d->gpu->temp_margin_c, &out->celsius);
@@ -437,7 +437,7 @@ int nvmlDeviceGetEccMode(struct nvml_dev *d, int *now, int *next)
 {
     int rc;
 
-    GATE(DeviceGetEccMode, d, ASK_NO_SUB);
+    GATE(DeviceGetEccMode, d, QUERY_NO_SUB);
     rc = give_int(d->gpu->ecc, now);
     return rc ? rc : give_int(d->gpu->ecc_pending, next);
 }
@@ -445,7 +445,7 @@ int nvmlDeviceGetEccMode(struct nvml_dev *d, int *now, int *next)
 int nvmlDeviceGetRemappedRows(struct nvml_dev *d, unsigned *corr, unsigned *uncorr,
                               unsigned *pending, unsigned *failed)
 {
-    GATE_NEW(DeviceGetRemappedRows, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetRemappedRows, d, QUERY_NO_SUB);
     if (give_uint(d->gpu->remap_correctable, corr) ||
         give_uint(d->gpu->remap_uncorrectable, uncorr) ||
         give_uint(d->gpu->remap_pending, pending) || give_uint(d->gpu->remap_failed, failed))
@@ -457,7 +457,7 @@ int nvmlDeviceGetAddressingMode(struct nvml_dev *d, struct nvml_addressing *out)
 {
     int mode = 0, rc;
 
-    GATE_NEW(DeviceGetAddressingMode, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetAddressingMode, d, QUERY_NO_SUB);
     if (out->version != NVML_STRUCT_VERSION(nvml_addressing, 1))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     rc = give_code(nvml_addressings, d->gpu->addressing, &mode);
@@ -470,7 +470,7 @@ int nvmlDeviceGetMigMode(struct nvml_dev *d, unsigned *now, unsigned *next)
 {
     int rc;
 
-    GATE_NEW(DeviceGetMigMode, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetMigMode, d, QUERY_NO_SUB);
     rc = give_uint(d->gpu->mig, now);
     return rc ? rc : give_uint(d->gpu->mig_pending, next);
 }
@@ -486,13 +486,13 @@ int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_dev *d, unsigned index, stru
 
 int nvmlDeviceGetGpuInstanceId(struct nvml_dev *d, unsigned *out)
 {
-    GATE_NEW(DeviceGetGpuInstanceId, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetGpuInstanceId, d, QUERY_NO_SUB);
     return d->mig ? give_uint(d->mig->gi, out) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 int nvmlDeviceGetComputeInstanceId(struct nvml_dev *d, unsigned *out)
 {
-    GATE_NEW(DeviceGetComputeInstanceId, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetComputeInstanceId, d, QUERY_NO_SUB);
     return d->mig ? give_uint(d->mig->ci, out) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
@@ -529,7 +529,7 @@ static int give_fabric(const struct hw_gpu *g, struct nvml_fabric_v1 *out)
 
 int nvmlDeviceGetGpuFabricInfo(struct nvml_dev *d, struct nvml_fabric_v1 *out)
 {
-    GATE_NEW(DeviceGetGpuFabricInfo, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetGpuFabricInfo, d, QUERY_NO_SUB);
     return give_fabric(d->gpu, out);
 }
 
@@ -539,7 +539,7 @@ int nvmlDeviceGetGpuFabricInfoV(struct nvml_dev *d, void *info)
     struct nvml_fabric_v1 v1;
     int rc;
 
-    GATE_NEW(DeviceGetGpuFabricInfoV, d, ASK_NO_SUB);
+    GATE_NEW(DeviceGetGpuFabricInfoV, d, QUERY_NO_SUB);
     if (out->version != NVML_STRUCT_VERSION(nvml_fabric_v2, 2) &&
         out->version != NVML_STRUCT_VERSION(nvml_fabric_v3, 3))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;

@@ -81,7 +81,7 @@ void fake_control(void);
 bool fake_load(void); /* reads both variables; false without a document */
 bool fake_is_old(void);
 /* What the call must return instead of an answer, NVML_SUCCESS: answer.  `sub` is as in
- * struct ask.  May never return. */
+ * struct nvml_query.  May never return. */
 int fake_gate(const char *call, const struct nvml_dev *d, int sub);
 int fake_gate_scope(const char *call, const struct nvml_dev *d, int sub, int scope);
 int fake_gate_index(const char *call, unsigned index); /* a GPU that has no handle yet */

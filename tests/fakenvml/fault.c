@@ -273,7 +273,7 @@ int fake_gate_scope(const char *call, const struct nvml_dev *d, int sub, int sco
         snprintf(label, sizeof(label), "%s(mig %u)", call, d->mig_index);
     else if (scope >= 0)
         snprintf(label, sizeof(label), "%s(%d, %d)", call, sub, scope);
-    else if (sub != ASK_NO_SUB)
+    else if (sub != QUERY_NO_SUB)
         snprintf(label, sizeof(label), "%s(%d)", call, sub);
     else
         snprintf(label, sizeof(label), "%s", call);

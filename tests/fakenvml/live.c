@@ -25,7 +25,7 @@ NVML_CALLS(FAKE_PROTOTYPE)
 
 #define GATE(call, d)                                                                              \
     do {                                                                                           \
-        int rc_ = fake_gate("nvml" #call, (d), ASK_NO_SUB);                                        \
+        int rc_ = fake_gate("nvml" #call, (d), QUERY_NO_SUB);                                      \
         if (rc_)                                                                                   \
             return rc_;                                                                            \
     } while (0)

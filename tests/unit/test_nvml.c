@@ -48,7 +48,7 @@ static struct hw_opts fake_opts(const char *machine, const char *fault)
     return (struct hw_opts){ .nvml_lib = lib, .nvml_stall_ms = STALL_MS };
 }
 
-static void ask_fake(struct arena *a, const char *machine, const char *fault, struct hw_nvml *n)
+static void query_fake(struct arena *a, const char *machine, const char *fault, struct hw_nvml *n)
 {
     struct hw_opts opts = fake_opts(machine, fault);
 
@@ -152,7 +152,7 @@ static void check_round_trip(const char *machine)
     snprintf(path, sizeof(path), "tests/fakenvml/%s.json", machine);
     text = slurp(path, &len);
     assert_int_equal(nvml_read_json(&a, text, len, &want, &err), RC_OK);
-    ask_fake(&a, machine, NULL, &got);
+    query_fake(&a, machine, NULL, &got);
     nvml_write_json(&want, &want_json);
     nvml_write_json(&got, &got_json);
     assert_string_equal(buf_str(&got_json), buf_str(&want_json));
@@ -177,7 +177,7 @@ TEST(real_h200_values)
     struct hw_nvml n;
     const struct hw_gpu *g;
 
-    ask_fake(&a, "h200", NULL, &n);
+    query_fake(&a, "h200", NULL, &n);
     assert_int_equal(n.gpus_count, 1);
     g = &n.gpus[0];
     assert_string_equal(g->name, "NVIDIA H200");
@@ -198,7 +198,7 @@ TEST(old_driver_is_understood)
     struct arena a = { 0 };
     struct hw_nvml n;
 
-    ask_fake(&a, "a100-pcie", "old", &n);
+    query_fake(&a, "a100-pcie", "old", &n);
     assert_int_equal(n.gpus_count, 4);
     for (size_t i = 0; i < n.gpus_count; i++) {
         const struct hw_gpu *g = &n.gpus[i];
@@ -249,7 +249,7 @@ TEST(hangs_are_named_and_bounded)
         int64_t start = clock_mono_ms();
         struct hw_nvml n;
 
-        ask_fake(&a, "dgx-h100", rows[i].fault, &n);
+        query_fake(&a, "dgx-h100", rows[i].fault, &n);
         CHECK(clock_mono_ms() - start < STALL_MS + SLACK_MS);
         assert_string_equal(n.nvidia.hung_call, rows[i].call);
         CHECK(n.nvidia.hung_pid.known && n.nvidia.hung_state);
@@ -268,7 +268,7 @@ TEST(slow_is_not_hung)
     struct arena a = { 0 };
     struct hw_nvml n;
 
-    ask_fake(&a, "dgx-h100", "slow:nvmlDeviceGetName:60", &n);
+    query_fake(&a, "dgx-h100", "slow:nvmlDeviceGetName:60", &n);
     CHECK(!n.nvidia.hung_call);
     CHECK(n.gpus_count == 8 && n.pairs_count == 28);
     arena_release(&a);
@@ -279,7 +279,7 @@ TEST(a_lost_gpu_leaves_the_others)
     struct arena a = { 0 };
     struct hw_nvml n;
 
-    ask_fake(&a, "dgx-h100", "lose:2", &n);
+    query_fake(&a, "dgx-h100", "lose:2", &n);
     assert_int_equal(n.gpus_count, 8);
     for (size_t i = 0; i < 8; i++)
         assert_string_equal(n.gpus[i].state, i == 2 ? "lost" : "ok");
@@ -296,10 +296,10 @@ TEST(error_codes_are_kept)
     struct arena a = { 0 };
     struct hw_nvml n;
 
-    ask_fake(&a, "dgx-h100",
-             "rc:nvmlDeviceGetMemoryInfo_v2:0:999,rc:nvmlDeviceGetHandleByIndex_v2:1:4,"
-             "rc:nvmlDeviceGetEccMode:3:16,rc:nvmlDeviceGetUUID:4:15",
-             &n);
+    query_fake(&a, "dgx-h100",
+               "rc:nvmlDeviceGetMemoryInfo_v2:0:999,rc:nvmlDeviceGetHandleByIndex_v2:1:4,"
+               "rc:nvmlDeviceGetEccMode:3:16,rc:nvmlDeviceGetUUID:4:15",
+               &n);
     assert_string_equal(n.gpus[0].state, "ok");
     CHECK(!n.gpus[0].mem_total_bytes.known);
     assert_int_equal(n.gpus[0].errors_count, 1);
@@ -319,11 +319,11 @@ TEST(failed_init_is_told)
     struct arena a = { 0 };
     struct hw_nvml n;
 
-    ask_fake(&a, "h200", "rc:nvmlInit_v2:-:18", &n);
+    query_fake(&a, "h200", "rc:nvmlInit_v2:-:18", &n);
     assert_string_equal(n.nvidia.nvml_error,
                         "nvmlInit_v2: RM has detected an NVML/RM version mismatch. (18)");
     CHECK(n.gpus_count == 0 && n.nvidia.nvml_library);
-    ask_fake(&a, "no-such-machine", NULL, &n);
+    query_fake(&a, "no-such-machine", NULL, &n);
     assert_string_equal(n.nvidia.nvml_error, "nvmlInit_v2: Driver Not Loaded (9)");
     arena_release(&a);
 }
@@ -333,10 +333,10 @@ TEST(a_crash_stays_in_the_child)
     struct arena a = { 0 };
     struct hw_nvml n;
 
-    ask_fake(&a, "dgx-h100", "crash:nvmlInit_v2", &n);
+    query_fake(&a, "dgx-h100", "crash:nvmlInit_v2", &n);
     CHECK(str_starts(n.nvidia.nvml_error, "the driver library crashed in nvmlInit_v2()"));
     CHECK(n.gpus_count == 0 && !n.nvidia.hung_call);
-    ask_fake(&a, "dgx-h100", "crash:nvmlDeviceGetName:1", &n);
+    query_fake(&a, "dgx-h100", "crash:nvmlDeviceGetName:1", &n);
     CHECK(str_starts(n.nvidia.nvml_error, "the driver library crashed in nvmlDeviceGetName(1)"));
     assert_int_equal(n.gpus_count, 8);
     assert_string_equal(n.gpus[0].state, "ok");

@@ -263,7 +263,7 @@ struct nvml_fabric_v3 { /* nvmlGpuFabricInfo_v3_t; v2 and one byte */
 };
 static_assert(sizeof(struct nvml_fabric_v3) == 40, "layout");
 
-struct nvml_util { /* nvmlUtilization_t; per cent of the last sample period */
+struct nvml_util { /* nvmlUtilization_t: per cent of the last sample period */
     unsigned gpu, memory;
 };
 static_assert(sizeof(struct nvml_util) == 8, "layout");
@@ -274,7 +274,7 @@ struct nvml_process_v1 { /* nvmlProcessInfo_v1_t */
 };
 static_assert(sizeof(struct nvml_process_v1) == 16, "layout");
 
-struct nvml_process { /* nvmlProcessInfo_v2_t; v2 and v3 of the calls */
+struct nvml_process { /* nvmlProcessInfo_v2_t: v2 and v3 of the calls */
     unsigned pid;
     unsigned long long used;
     unsigned gi, ci; /* all ones without MIG */
@@ -288,8 +288,7 @@ struct nvml_process_util { /* nvmlProcessUtilizationSample_t */
 };
 static_assert(sizeof(struct nvml_process_util) == 32, "layout");
 
-struct
-    nvml_banks { /* nvmlRowRemapperHistogramValues_t; memory banks by the spare rows they have left */
+struct nvml_banks { /* nvmlRowRemapperHistogramValues_t: banks by the spare rows they have left */
     unsigned max, high, partial, low, none;
 };
 static_assert(sizeof(struct nvml_banks) == 20, "layout");

@@ -26,9 +26,9 @@ enum {
 };
 
 /* ---- nvml_query.c: inside the child ---- */
-enum { ASK_NO_SUB = -1 }; /* the call has no argument beside the device */
+enum { QUERY_NO_SUB = -1 }; /* the call has no argument beside the device */
 
-struct ask { /* one GPU that is being asked, or the driver itself */
+struct nvml_query { /* one GPU that is being asked, or the driver itself */
     struct child_link *link;
     const struct nvml_api *api;
     struct arena *a;
@@ -38,36 +38,39 @@ struct ask { /* one GPU that is being asked, or the driver itself */
     int mig;            /* position of the MIG instance asked about; -1: the GPU */
     int scope;          /* link that a field is asked about; -1: none */
     bool lost;          /* it fell off the bus: no more questions */
-    int refused;        /* why ask_begin() said no */
+    int refused;        /* why query_begin() said no */
     struct hw_gpu_err errors[NVML_ERRORS_MAX];
     size_t errors_count;
 };
 
 /* The one way to call the library: names the call to the parent first, and keeps a
  * code that is neither success nor "this GPU has no such thing".  `sub` is the
- * argument that tells calls of one name apart (a link, a field), or ASK_NO_SUB;
+ * argument that tells calls of one name apart (a link, a field), or QUERY_NO_SUB;
  * `args` stand in parentheses. */
-#define ASK(q, sub, fn, args) ASK_OR(q, sub, NVML_SUCCESS, fn, args)
+#define QUERY_SUB(q, sub, fn, args) QUERY_OR(q, sub, NVML_SUCCESS, fn, args)
+#define QUERY(q, fn, args)          QUERY_SUB(q, QUERY_NO_SUB, fn, args)
 /* The same, where the code `fine` is an answer like any other: nothing is kept. */
-#define ASK_OR(q, sub, fine, fn, args)                                                             \
-    (ask_begin((q), "nvml" #fn, (sub), (q)->api->fn != NULL)                                       \
-         ? ask_end((q), "nvml" #fn, (sub), (fine), (q)->api->fn args)                              \
+#define QUERY_OR(q, sub, fine, fn, args)                                                           \
+    (query_begin((q), "nvml" #fn, (sub), (q)->api->fn != NULL)                                     \
+         ? query_end((q), "nvml" #fn, (sub), (fine), (q)->api->fn args)                            \
          : (q)->refused)
-bool ask_begin(struct ask *q, const char *call, int sub, bool present);
-int ask_end(struct ask *q, const char *call, int sub, int fine, int rc);
+bool query_begin(struct nvml_query *q, const char *call, int sub, bool present);
+int query_end(struct nvml_query *q, const char *call, int sub, int fine, int rc);
 /* Did the library say that it wants an older form of the call? */
-bool ask_older(int rc);
-struct maybe ask_field(struct ask *q, enum nvml_field id, int link); /* link -1: none */
-const char *ask_text(struct ask *q, char *text); /* printable, in the arena; NULL when empty */
-struct maybe ask_memory(struct ask *q, struct maybe *reserved, struct maybe *used);
+bool query_older(int rc);
+struct maybe query_field(struct nvml_query *q, enum nvml_field id, int link); /* link -1: none */
+/* Printable, in the arena; NULL when empty. */
+const char *query_text(struct nvml_query *q, char *text);
+struct maybe query_memory(struct nvml_query *q, struct maybe *reserved, struct maybe *used);
 
 void nvml_child(struct child_link *l, void *arg); /* arg: const char *, the library or NULL */
 
 /* ---- nvml_link.c: inside the child ---- */
-void ask_links(struct ask *q);
-void ask_migs(struct ask *q);
+void query_links(struct nvml_query *q);
+void query_migs(struct nvml_query *q);
 /* Of two GPUs: q asks as the first. */
-void ask_pair(struct ask *q, struct nvml_dev *other, unsigned other_index, struct hw_gpu_pair *out);
+void query_pair(struct nvml_query *q, struct nvml_dev *other, unsigned other_index,
+                struct hw_gpu_pair *out);
 
 /* ---- nvml.c ---- */
 /* Joins the lines that the child sent; a line that is no document is an error. */

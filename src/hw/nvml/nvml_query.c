@@ -16,22 +16,22 @@
 #include <assert.h>
 #include <inttypes.h>
 
-enum { ASK_C2C_MAX = 64 }; /* chip-to-chip links of a GPU that are asked */
+enum { QUERY_C2C_MAX = 64 }; /* chip-to-chip links of a GPU that are asked */
 
 /* ---- one call ---- */
 /* The arguments that tell calls of one name apart: "", "(3)", "(164, 3)", "(mig 0)". */
-static void call_args(char out[32], const struct ask *q, const char *before, int sub)
+static void call_args(char out[32], const struct nvml_query *q, const char *before, int sub)
 {
     out[0] = '\0';
     if (q->mig >= 0)
         snprintf(out, 32, "%smig %d", before, q->mig);
-    else if (sub != ASK_NO_SUB && q->scope >= 0)
+    else if (sub != QUERY_NO_SUB && q->scope >= 0)
         snprintf(out, 32, "%s%d, %d", before, sub, q->scope);
-    else if (sub != ASK_NO_SUB)
+    else if (sub != QUERY_NO_SUB)
         snprintf(out, 32, "%s%d", before, sub);
 }
 
-bool ask_begin(struct ask *q, const char *call, int sub, bool present)
+bool query_begin(struct nvml_query *q, const char *call, int sub, bool present)
 {
     char args[32];
 
@@ -46,7 +46,7 @@ bool ask_begin(struct ask *q, const char *call, int sub, bool present)
     return true;
 }
 
-static const char *code_text(struct ask *q, int rc)
+static const char *code_text(struct nvml_query *q, int rc)
 {
     const char *text = q->api->ErrorString ? q->api->ErrorString(rc) : NULL;
     char copy[NVML_TEXT_MAX];
@@ -54,7 +54,7 @@ static const char *code_text(struct ask *q, int rc)
     if (!text)
         return arena_printf(q->a, "code %d", rc);
     str_copy(copy, sizeof(copy), text);
-    return ask_text(q, copy);
+    return query_text(q, copy);
 }
 
 static bool is_quiet(int rc)
@@ -63,7 +63,7 @@ static bool is_quiet(int rc)
            rc == NVML_ERROR_FUNCTION_NOT_FOUND || rc == NVML_ERROR_DEPRECATED;
 }
 
-static void keep_error(struct ask *q, const char *call, int sub, int rc)
+static void keep_error(struct nvml_query *q, const char *call, int sub, int rc)
 {
     struct hw_gpu_err *e;
     char args[32];
@@ -77,7 +77,7 @@ static void keep_error(struct ask *q, const char *call, int sub, int rc)
     e->text = code_text(q, rc);
 }
 
-int ask_end(struct ask *q, const char *call, int sub, int fine, int rc)
+int query_end(struct nvml_query *q, const char *call, int sub, int fine, int rc)
 {
     if (is_quiet(rc) || rc == fine)
         return rc;
@@ -87,12 +87,12 @@ int ask_end(struct ask *q, const char *call, int sub, int fine, int rc)
     return rc;
 }
 
-bool ask_older(int rc)
+bool query_older(int rc)
 {
     return rc == NVML_ERROR_FUNCTION_NOT_FOUND || rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 
-const char *ask_text(struct ask *q, char *text)
+const char *query_text(struct nvml_query *q, char *text)
 {
     str_make_text(text);
     text = str_trim(text);
@@ -122,15 +122,15 @@ static struct maybe field_number(const struct nvml_field_value *f)
 
 /* A number that has no function of its own.  One field a call: a call that hangs is
  * then known by its field. */
-struct maybe ask_field(struct ask *q, enum nvml_field id, int link)
+struct maybe query_field(struct nvml_query *q, enum nvml_field id, int link)
 {
     struct nvml_field_value f = { .id = id, .scope = link >= 0 ? (unsigned)link : 0 };
     struct maybe v = maybe_none();
 
     q->scope = link;
-    if (ASK(q, (int)id, DeviceGetFieldValues, (q->dev, 1, &f)) == NVML_SUCCESS) {
+    if (QUERY_SUB(q, (int)id, DeviceGetFieldValues, (q->dev, 1, &f)) == NVML_SUCCESS) {
         /* an older driver calls a field it does not know an invalid argument */
-        f.rc = ask_end(q, "nvmlDeviceGetFieldValues", (int)id, NVML_ERROR_INVALID_ARGUMENT, f.rc);
+        f.rc = query_end(q, "nvmlDeviceGetFieldValues", (int)id, NVML_ERROR_INVALID_ARGUMENT, f.rc);
         if (f.rc == NVML_SUCCESS)
             v = field_number(&f);
     }
@@ -139,44 +139,44 @@ struct maybe ask_field(struct ask *q, enum nvml_field id, int link)
 }
 
 /* The simplest questions: one answer into one member. */
-#define ASK_TEXT(q, fn, member)                                                                    \
+#define QUERY_TEXT(q, fn, member)                                                                  \
     do {                                                                                           \
         char text_[NVML_TEXT_MAX] = "";                                                            \
-        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, text_, sizeof(text_) - 1)) == NVML_SUCCESS)          \
-            (q)->gpu->member = ask_text((q), text_);                                               \
+        if (QUERY(q, fn, ((q)->dev, text_, sizeof(text_) - 1)) == NVML_SUCCESS)                    \
+            (q)->gpu->member = query_text((q), text_);                                             \
     } while (0)
-#define ASK_UINT(q, fn, member)                                                                    \
+#define QUERY_UINT(q, fn, member)                                                                  \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
-        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, &v_)) == NVML_SUCCESS)                               \
+        if (QUERY(q, fn, ((q)->dev, &v_)) == NVML_SUCCESS)                                         \
             (q)->gpu->member = maybe_of(v_);                                                       \
     } while (0)
-#define ASK_UINT_OF(q, fn, which, member)                                                          \
+#define QUERY_UINT_OF(q, fn, which, member)                                                        \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
-        if (ASK(q, which, fn, ((q)->dev, which, &v_)) == NVML_SUCCESS)                             \
+        if (QUERY_SUB(q, which, fn, ((q)->dev, which, &v_)) == NVML_SUCCESS)                       \
             (q)->gpu->member = maybe_of(v_);                                                       \
     } while (0)
-#define ASK_WORD(q, fn, table, member)                                                             \
+#define QUERY_WORD(q, fn, table, member)                                                           \
     do {                                                                                           \
         int v_ = 0;                                                                                \
-        if (ASK(q, ASK_NO_SUB, fn, ((q)->dev, &v_)) == NVML_SUCCESS)                               \
+        if (QUERY(q, fn, ((q)->dev, &v_)) == NVML_SUCCESS)                                         \
             (q)->gpu->member = nvml_word((q)->a, table, v_);                                       \
     } while (0)
 
 /* ---- what a GPU is ---- */
-static void ask_address(struct ask *q)
+static void query_address(struct nvml_query *q)
 {
     struct nvml_pci pci = { 0 };
     char bdf[NVML_BDF_MAX];
     const char *text = pci.bus_id;
-    int rc = ASK(q, ASK_NO_SUB, DeviceGetPciInfo_v3, (q->dev, &pci));
+    int rc = QUERY(q, DeviceGetPciInfo_v3, (q->dev, &pci));
 
-    if (ask_older(rc)) {
+    if (query_older(rc)) {
         text = pci.bus_id_legacy; /* the older forms know this one alone */
-        rc = ASK(q, ASK_NO_SUB, DeviceGetPciInfo_v2, (q->dev, &pci));
-        if (ask_older(rc))
-            rc = ASK(q, ASK_NO_SUB, DeviceGetPciInfo, (q->dev, &pci));
+        rc = QUERY(q, DeviceGetPciInfo_v2, (q->dev, &pci));
+        if (query_older(rc))
+            rc = QUERY(q, DeviceGetPciInfo, (q->dev, &pci));
     }
     pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
     pci.bus_id_legacy[sizeof(pci.bus_id_legacy) - 1] = '\0';
@@ -184,45 +184,43 @@ static void ask_address(struct ask *q)
         q->gpu->bdf = arena_strdup(q->a, bdf);
 }
 
-static void ask_identity(struct ask *q)
+static void query_identity(struct nvml_query *q)
 {
     char gsp[NVML_TEXT_MAX] = "";
     unsigned arch = 0;
     int brand = 0;
 
-    ask_address(q);
-    ASK_TEXT(q, DeviceGetName, name);
-    ASK_TEXT(q, DeviceGetUUID, uuid);
-    ASK_TEXT(q, DeviceGetSerial, serial);
-    ASK_TEXT(q, DeviceGetBoardPartNumber, board_part);
-    ASK_TEXT(q, DeviceGetVbiosVersion, vbios);
-    ASK_TEXT(q, DeviceGetInforomImageVersion, inforom);
-    ASK_UINT(q, DeviceGetMinorNumber, minor);
-    if (ASK(q, ASK_NO_SUB, DeviceGetGspFirmwareVersion, (q->dev, gsp)) == NVML_SUCCESS)
-        q->gpu->gsp_firmware = ask_text(q, gsp);
-    if (ASK(q, ASK_NO_SUB, DeviceGetBrand, (q->dev, &brand)) == NVML_SUCCESS && brand != 0)
+    query_address(q);
+    QUERY_TEXT(q, DeviceGetName, name);
+    QUERY_TEXT(q, DeviceGetUUID, uuid);
+    QUERY_TEXT(q, DeviceGetSerial, serial);
+    QUERY_TEXT(q, DeviceGetBoardPartNumber, board_part);
+    QUERY_TEXT(q, DeviceGetVbiosVersion, vbios);
+    QUERY_TEXT(q, DeviceGetInforomImageVersion, inforom);
+    QUERY_UINT(q, DeviceGetMinorNumber, minor);
+    if (QUERY(q, DeviceGetGspFirmwareVersion, (q->dev, gsp)) == NVML_SUCCESS)
+        q->gpu->gsp_firmware = query_text(q, gsp);
+    if (QUERY(q, DeviceGetBrand, (q->dev, &brand)) == NVML_SUCCESS && brand != 0)
         q->gpu->brand = nvml_word(q->a, nvml_brands, brand);
-    if (ASK(q, ASK_NO_SUB, DeviceGetArchitecture, (q->dev, &arch)) == NVML_SUCCESS &&
-        arch != UINT32_MAX)
+    if (QUERY(q, DeviceGetArchitecture, (q->dev, &arch)) == NVML_SUCCESS && arch != UINT32_MAX)
         q->gpu->arch = nvml_word(q->a, nvml_archs, (int)arch);
 }
 
-static void ask_chip(struct ask *q)
+static void query_chip(struct nvml_query *q)
 {
     struct nvml_attributes at = { 0 };
     int major = 0, minor = 0;
     int rc;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetCudaComputeCapability, (q->dev, &major, &minor)) ==
-        NVML_SUCCESS) {
+    if (QUERY(q, DeviceGetCudaComputeCapability, (q->dev, &major, &minor)) == NVML_SUCCESS) {
         q->gpu->compute_major = maybe_of(major);
         q->gpu->compute_minor = maybe_of(minor);
     }
-    ASK_UINT(q, DeviceGetNumGpuCores, cores);
-    ASK_UINT(q, DeviceGetMemoryBusWidth, mem_bus_bits);
-    rc = ASK(q, ASK_NO_SUB, DeviceGetAttributes_v2, (q->dev, &at));
-    if (ask_older(rc))
-        rc = ASK(q, ASK_NO_SUB, DeviceGetAttributes, (q->dev, &at));
+    QUERY_UINT(q, DeviceGetNumGpuCores, cores);
+    QUERY_UINT(q, DeviceGetMemoryBusWidth, mem_bus_bits);
+    rc = QUERY(q, DeviceGetAttributes_v2, (q->dev, &at));
+    if (query_older(rc))
+        rc = QUERY(q, DeviceGetAttributes, (q->dev, &at));
     if (rc == NVML_SUCCESS && at.sms > 0)
         q->gpu->sms = maybe_of(at.sms);
 }
@@ -234,12 +232,12 @@ static struct maybe bytes(unsigned long long v)
 }
 
 /* The total; reserved and used may be NULL.  Before v2 "used" holds the reserve too. */
-struct maybe ask_memory(struct ask *q, struct maybe *reserved, struct maybe *used)
+struct maybe query_memory(struct nvml_query *q, struct maybe *reserved, struct maybe *used)
 {
     struct nvml_memory_v2 m2 = { .version = NVML_STRUCT_VERSION(nvml_memory_v2, 2) };
     struct nvml_memory m1 = { 0 };
-    int rc = ASK_OR(q, ASK_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetMemoryInfo_v2,
-                    (q->dev, &m2));
+    int rc = QUERY_OR(q, QUERY_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetMemoryInfo_v2,
+                      (q->dev, &m2));
 
     if (rc == NVML_SUCCESS) {
         if (reserved)
@@ -248,100 +246,100 @@ struct maybe ask_memory(struct ask *q, struct maybe *reserved, struct maybe *use
             *used = bytes(m2.used);
         return bytes(m2.total);
     }
-    if (!ask_older(rc) || ASK(q, ASK_NO_SUB, DeviceGetMemoryInfo, (q->dev, &m1)) != NVML_SUCCESS)
+    if (!query_older(rc) || QUERY(q, DeviceGetMemoryInfo, (q->dev, &m1)) != NVML_SUCCESS)
         return maybe_none();
     if (used)
         *used = bytes(m1.used);
     return bytes(m1.total);
 }
 
-static void ask_bus(struct ask *q)
+static void query_bus(struct nvml_query *q)
 {
     struct nvml_bar1 bar1 = { 0 };
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetBAR1MemoryInfo, (q->dev, &bar1)) == NVML_SUCCESS)
+    if (QUERY(q, DeviceGetBAR1MemoryInfo, (q->dev, &bar1)) == NVML_SUCCESS)
         q->gpu->bar1_bytes = bytes(bar1.total);
-    ASK_UINT(q, DeviceGetCurrPcieLinkGeneration, pcie_gen);
-    ASK_UINT(q, DeviceGetMaxPcieLinkGeneration, pcie_gen_max);
-    ASK_UINT(q, DeviceGetCurrPcieLinkWidth, pcie_width);
-    ASK_UINT(q, DeviceGetMaxPcieLinkWidth, pcie_width_max);
+    QUERY_UINT(q, DeviceGetCurrPcieLinkGeneration, pcie_gen);
+    QUERY_UINT(q, DeviceGetMaxPcieLinkGeneration, pcie_gen_max);
+    QUERY_UINT(q, DeviceGetCurrPcieLinkWidth, pcie_width);
+    QUERY_UINT(q, DeviceGetMaxPcieLinkWidth, pcie_width_max);
 }
 
 /* The clock set for applications: the old call is going, the new one came late. */
-static struct maybe app_clock(struct ask *q, int type)
+static struct maybe app_clock(struct nvml_query *q, int type)
 {
     unsigned mhz = 0;
-    int rc = ASK(q, type, DeviceGetApplicationsClock, (q->dev, type, &mhz));
+    int rc = QUERY_SUB(q, type, DeviceGetApplicationsClock, (q->dev, type, &mhz));
 
     if (rc == NVML_ERROR_FUNCTION_NOT_FOUND || rc == NVML_ERROR_DEPRECATED)
-        rc = ASK(q, type, DeviceGetClock, (q->dev, type, NVML_CLOCK_ID_APP_CLOCK_TARGET, &mhz));
+        rc = QUERY_SUB(q, type, DeviceGetClock,
+                       (q->dev, type, NVML_CLOCK_ID_APP_CLOCK_TARGET, &mhz));
     return rc == NVML_SUCCESS ? maybe_of(mhz) : maybe_none();
 }
 
-static void ask_clocks(struct ask *q)
+static void query_clocks(struct nvml_query *q)
 {
-    ASK_UINT_OF(q, DeviceGetClockInfo, NVML_CLOCK_SM, clock_sm_mhz);
-    ASK_UINT_OF(q, DeviceGetClockInfo, NVML_CLOCK_MEM, clock_mem_mhz);
-    ASK_UINT_OF(q, DeviceGetMaxClockInfo, NVML_CLOCK_SM, clock_sm_max_mhz);
-    ASK_UINT_OF(q, DeviceGetMaxClockInfo, NVML_CLOCK_MEM, clock_mem_max_mhz);
+    QUERY_UINT_OF(q, DeviceGetClockInfo, NVML_CLOCK_SM, clock_sm_mhz);
+    QUERY_UINT_OF(q, DeviceGetClockInfo, NVML_CLOCK_MEM, clock_mem_mhz);
+    QUERY_UINT_OF(q, DeviceGetMaxClockInfo, NVML_CLOCK_SM, clock_sm_max_mhz);
+    QUERY_UINT_OF(q, DeviceGetMaxClockInfo, NVML_CLOCK_MEM, clock_mem_max_mhz);
     q->gpu->clock_app_sm_mhz = app_clock(q, NVML_CLOCK_GRAPHICS);
     q->gpu->clock_app_mem_mhz = app_clock(q, NVML_CLOCK_MEM);
 }
 
-static void ask_power(struct ask *q)
+static void query_power(struct nvml_query *q)
 {
     unsigned min = 0, max = 0;
 
-    ASK_UINT(q, DeviceGetEnforcedPowerLimit, power_limit_mw);
+    QUERY_UINT(q, DeviceGetEnforcedPowerLimit, power_limit_mw);
     if (!q->gpu->power_limit_mw.known)
-        ASK_UINT(q, DeviceGetPowerManagementLimit, power_limit_mw);
-    ASK_UINT(q, DeviceGetPowerManagementDefaultLimit, power_default_mw);
-    if (ASK(q, ASK_NO_SUB, DeviceGetPowerManagementLimitConstraints, (q->dev, &min, &max)) ==
-        NVML_SUCCESS) {
+        QUERY_UINT(q, DeviceGetPowerManagementLimit, power_limit_mw);
+    QUERY_UINT(q, DeviceGetPowerManagementDefaultLimit, power_default_mw);
+    if (QUERY(q, DeviceGetPowerManagementLimitConstraints, (q->dev, &min, &max)) == NVML_SUCCESS) {
         q->gpu->power_min_mw = maybe_of(min);
         q->gpu->power_max_mw = maybe_of(max);
     }
-    q->gpu->power_mw = ask_field(q, NVML_FI_DEV_POWER_INSTANT, -1);
+    q->gpu->power_mw = query_field(q, NVML_FI_DEV_POWER_INSTANT, -1);
     if (!q->gpu->power_mw.known) /* drivers before the field: averaged on some chips */
-        ASK_UINT(q, DeviceGetPowerUsage, power_mw);
+        QUERY_UINT(q, DeviceGetPowerUsage, power_mw);
 }
 
-static void ask_heat(struct ask *q)
+static void query_heat(struct nvml_query *q)
 {
     struct nvml_temperature t = { .version = NVML_STRUCT_VERSION(nvml_temperature, 1),
                                   .sensor = NVML_TEMPERATURE_GPU };
     struct nvml_margin margin = { .version = NVML_STRUCT_VERSION(nvml_margin, 1) };
-    int rc = ASK_OR(q, ASK_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetTemperatureV,
-                    (q->dev, &t));
+    int rc = QUERY_OR(q, QUERY_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetTemperatureV,
+                      (q->dev, &t));
 
     if (rc == NVML_SUCCESS)
         q->gpu->temp_c = maybe_of(t.celsius);
-    else if (ask_older(rc))
-        ASK_UINT_OF(q, DeviceGetTemperature, NVML_TEMPERATURE_GPU, temp_c);
-    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN,
-                temp_slowdown_c);
-    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SHUTDOWN,
-                temp_shutdown_c);
-    ASK_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_GPU_MAX, temp_max_c);
-    if (ASK(q, ASK_NO_SUB, DeviceGetMarginTemperature, (q->dev, &margin)) == NVML_SUCCESS)
+    else if (query_older(rc))
+        QUERY_UINT_OF(q, DeviceGetTemperature, NVML_TEMPERATURE_GPU, temp_c);
+    QUERY_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN,
+                  temp_slowdown_c);
+    QUERY_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SHUTDOWN,
+                  temp_shutdown_c);
+    QUERY_UINT_OF(q, DeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_GPU_MAX, temp_max_c);
+    if (QUERY(q, DeviceGetMarginTemperature, (q->dev, &margin)) == NVML_SUCCESS)
         q->gpu->temp_margin_c = maybe_of(margin.celsius);
 }
 
-static void ask_ecc(struct ask *q)
+static void query_ecc(struct nvml_query *q)
 {
     struct hw_gpu *g = q->gpu;
     unsigned corr = 0, uncorr = 0, pending = 0, failed = 0;
     int now = 0, next = 0;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetEccMode, (q->dev, &now, &next)) == NVML_SUCCESS) {
+    if (QUERY(q, DeviceGetEccMode, (q->dev, &now, &next)) == NVML_SUCCESS) {
         g->ecc = maybe_of(now != 0);
         g->ecc_pending = maybe_of(next != 0);
     }
-    g->ecc_sbe_volatile = ask_field(q, NVML_FI_DEV_ECC_SBE_VOL_TOTAL, -1);
-    g->ecc_dbe_volatile = ask_field(q, NVML_FI_DEV_ECC_DBE_VOL_TOTAL, -1);
-    g->ecc_sbe_total = ask_field(q, NVML_FI_DEV_ECC_SBE_AGG_TOTAL, -1);
-    g->ecc_dbe_total = ask_field(q, NVML_FI_DEV_ECC_DBE_AGG_TOTAL, -1);
-    if (ASK(q, ASK_NO_SUB, DeviceGetRemappedRows, (q->dev, &corr, &uncorr, &pending, &failed)) ==
+    g->ecc_sbe_volatile = query_field(q, NVML_FI_DEV_ECC_SBE_VOL_TOTAL, -1);
+    g->ecc_dbe_volatile = query_field(q, NVML_FI_DEV_ECC_DBE_VOL_TOTAL, -1);
+    g->ecc_sbe_total = query_field(q, NVML_FI_DEV_ECC_SBE_AGG_TOTAL, -1);
+    g->ecc_dbe_total = query_field(q, NVML_FI_DEV_ECC_DBE_AGG_TOTAL, -1);
+    if (QUERY(q, DeviceGetRemappedRows, (q->dev, &corr, &uncorr, &pending, &failed)) ==
         NVML_SUCCESS) {
         g->remap_correctable = maybe_of(corr);
         g->remap_uncorrectable = maybe_of(uncorr);
@@ -351,30 +349,30 @@ static void ask_ecc(struct ask *q)
 }
 
 /* ---- how it is set up ---- */
-static void ask_modes(struct ask *q)
+static void query_modes(struct nvml_query *q)
 {
     struct nvml_addressing addr = { .version = NVML_STRUCT_VERSION(nvml_addressing, 1) };
     struct maybe action;
     int on = 0;
 
-    if (ASK(q, ASK_NO_SUB, DeviceGetPersistenceMode, (q->dev, &on)) == NVML_SUCCESS)
+    if (QUERY(q, DeviceGetPersistenceMode, (q->dev, &on)) == NVML_SUCCESS)
         q->gpu->persistence = maybe_of(on != 0);
-    ASK_WORD(q, DeviceGetComputeMode, nvml_compute_modes, compute_mode);
-    ASK_WORD(q, DeviceGetVirtualizationMode, nvml_virtualizations, virtualization);
-    if (ASK(q, ASK_NO_SUB, DeviceGetAddressingMode, (q->dev, &addr)) == NVML_SUCCESS)
+    QUERY_WORD(q, DeviceGetComputeMode, nvml_compute_modes, compute_mode);
+    QUERY_WORD(q, DeviceGetVirtualizationMode, nvml_virtualizations, virtualization);
+    if (QUERY(q, DeviceGetAddressingMode, (q->dev, &addr)) == NVML_SUCCESS)
         q->gpu->addressing = nvml_word(q->a, nvml_addressings, (int)addr.mode);
-    action = ask_field(q, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, -1);
+    action = query_field(q, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, -1);
     if (action.known && action.v == (int)action.v)
         q->gpu->recovery_action = nvml_word(q->a, nvml_recoveries, (int)action.v);
 }
 
 /* Newest struct first; the fields we read stand at the same place in v2 and v3. */
-static int fabric_info(struct ask *q, struct nvml_fabric_v2 *out)
+static int fabric_info(struct nvml_query *q, struct nvml_fabric_v2 *out)
 {
     struct nvml_fabric_v3 v3 = { .version = NVML_STRUCT_VERSION(nvml_fabric_v3, 3) };
     struct nvml_fabric_v1 v1 = { 0 };
-    int rc = ASK_OR(q, ASK_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetGpuFabricInfoV,
-                    (q->dev, (void *)&v3));
+    int rc = QUERY_OR(q, QUERY_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+                      DeviceGetGpuFabricInfoV, (q->dev, (void *)&v3));
 
     if (rc == NVML_SUCCESS) {
         memcpy(out, &v3, sizeof(*out));
@@ -382,12 +380,12 @@ static int fabric_info(struct ask *q, struct nvml_fabric_v2 *out)
     }
     if (rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH) {
         *out = (struct nvml_fabric_v2){ .version = NVML_STRUCT_VERSION(nvml_fabric_v2, 2) };
-        rc = ASK_OR(q, ASK_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, DeviceGetGpuFabricInfoV,
-                    (q->dev, (void *)out));
+        rc = QUERY_OR(q, QUERY_NO_SUB, NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+                      DeviceGetGpuFabricInfoV, (q->dev, (void *)out));
     }
-    if (!ask_older(rc))
+    if (!query_older(rc))
         return rc;
-    rc = ASK(q, ASK_NO_SUB, DeviceGetGpuFabricInfo, (q->dev, &v1));
+    rc = QUERY(q, DeviceGetGpuFabricInfo, (q->dev, &v1));
     *out = (struct nvml_fabric_v2){ .status = v1.status, .clique = v1.clique, .state = v1.state };
     memcpy(out->cluster, v1.cluster, sizeof(out->cluster));
     return rc;
@@ -404,7 +402,7 @@ static const char *uuid_text(struct arena *a, const unsigned char u[16])
                         u[12], u[13], u[14], u[15]);
 }
 
-static void ask_fabric(struct ask *q)
+static void query_fabric(struct nvml_query *q)
 {
     struct nvml_fabric_v2 f = { 0 };
 
@@ -419,43 +417,43 @@ static void ask_fabric(struct ask *q)
 }
 
 /* As NCCL asks (graph/xml.cc): one link that is active will do. */
-static void ask_c2c(struct ask *q)
+static void query_c2c(struct nvml_query *q)
 {
-    struct maybe links = ask_field(q, NVML_FI_DEV_C2C_LINK_COUNT, -1);
+    struct maybe links = query_field(q, NVML_FI_DEV_C2C_LINK_COUNT, -1);
     bool active = false;
 
-    for (int64_t i = 0; links.known && !active && i < links.v && i < ASK_C2C_MAX; i++)
-        active = maybe_is(ask_field(q, NVML_FI_DEV_C2C_LINK_GET_STATUS, (int)i), 1);
+    for (int64_t i = 0; links.known && !active && i < links.v && i < QUERY_C2C_MAX; i++)
+        active = maybe_is(query_field(q, NVML_FI_DEV_C2C_LINK_GET_STATUS, (int)i), 1);
     if (links.known)
         q->gpu->c2c = maybe_of(active);
 }
 
 /* ---- one GPU, all GPUs ---- */
-static void ask_gpu(struct ask *q)
+static void query_gpu(struct nvml_query *q)
 {
     struct hw_gpu *g = q->gpu;
-    int rc = ASK(q, ASK_NO_SUB, DeviceGetHandleByIndex_v2, (q->index, &q->dev));
+    int rc = QUERY(q, DeviceGetHandleByIndex_v2, (q->index, &q->dev));
 
-    if (ask_older(rc))
-        rc = ASK(q, ASK_NO_SUB, DeviceGetHandleByIndex, (q->index, &q->dev));
+    if (query_older(rc))
+        rc = QUERY(q, DeviceGetHandleByIndex, (q->index, &q->dev));
     if (rc != NVML_SUCCESS || !q->dev) {
         q->dev = NULL;
         g->state = q->lost ? "lost" : "error";
         return;
     }
-    ask_identity(q);
-    ask_chip(q);
-    g->mem_total_bytes = ask_memory(q, &g->mem_reserved_bytes, &g->mem_used_bytes);
-    ask_bus(q);
-    ask_clocks(q);
-    ask_power(q);
-    ask_heat(q);
-    ask_ecc(q);
-    ask_modes(q);
-    ask_fabric(q);
-    ask_c2c(q);
-    ask_links(q);
-    ask_migs(q);
+    query_identity(q);
+    query_chip(q);
+    g->mem_total_bytes = query_memory(q, &g->mem_reserved_bytes, &g->mem_used_bytes);
+    query_bus(q);
+    query_clocks(q);
+    query_power(q);
+    query_heat(q);
+    query_ecc(q);
+    query_modes(q);
+    query_fabric(q);
+    query_c2c(q);
+    query_links(q);
+    query_migs(q);
     g->state = q->lost ? "lost" : "ok";
     for (size_t i = 0; i < q->errors_count; i++)
         if (maybe_is(q->errors[i].code, NVML_ERROR_RESET_REQUIRED))
@@ -492,69 +490,71 @@ static void send_part(struct child_link *l, const struct hw_nvml *n, bool nvidia
 }
 
 /* "nvmlInit_v2: Driver Not Loaded (9)" */
-static const char *failed_call(struct ask *q, const char *call, int rc)
+static const char *failed_call(struct nvml_query *q, const char *call, int rc)
 {
     return arena_printf(q->a, "%s: %s (%d)", call, code_text(q, rc), rc);
 }
 
-static int ask_driver(struct ask *q, struct hw_nvidia *nv, unsigned *count)
+static int query_driver(struct nvml_query *q, struct hw_nvidia *nv, unsigned *count)
 {
     const char *call = "nvmlInit_v2";
     char text[NVML_TEXT_MAX] = "";
     int cuda = 0;
-    int rc = ASK(q, ASK_NO_SUB, Init_v2, ());
+    int rc = QUERY(q, Init_v2, ());
 
-    if (ask_older(rc))
-        rc = ASK(q, ASK_NO_SUB, Init, ());
+    if (query_older(rc))
+        rc = QUERY(q, Init, ());
     if (rc == NVML_SUCCESS) {
-        if (ASK(q, ASK_NO_SUB, SystemGetDriverVersion, (text, sizeof(text) - 1)) == NVML_SUCCESS)
-            nv->driver_version = ask_text(q, text);
-        if (ASK(q, ASK_NO_SUB, SystemGetNVMLVersion, (text, sizeof(text) - 1)) == NVML_SUCCESS)
-            nv->nvml_version = ask_text(q, text);
-        rc = ASK(q, ASK_NO_SUB, SystemGetCudaDriverVersion_v2, (&cuda));
-        if (ask_older(rc))
-            rc = ASK(q, ASK_NO_SUB, SystemGetCudaDriverVersion, (&cuda));
+        if (QUERY(q, SystemGetDriverVersion, (text, sizeof(text) - 1)) == NVML_SUCCESS)
+            nv->driver_version = query_text(q, text);
+        if (QUERY(q, SystemGetNVMLVersion, (text, sizeof(text) - 1)) == NVML_SUCCESS)
+            nv->nvml_version = query_text(q, text);
+        rc = QUERY(q, SystemGetCudaDriverVersion_v2, (&cuda));
+        if (query_older(rc))
+            rc = QUERY(q, SystemGetCudaDriverVersion, (&cuda));
         nv->cuda_driver = rc == NVML_SUCCESS ? maybe_of(cuda) : maybe_none();
         call = "nvmlDeviceGetCount_v2";
-        rc = ASK(q, ASK_NO_SUB, DeviceGetCount_v2, (count));
-        if (ask_older(rc))
-            rc = ASK(q, ASK_NO_SUB, DeviceGetCount, (count));
+        rc = QUERY(q, DeviceGetCount_v2, (count));
+        if (query_older(rc))
+            rc = QUERY(q, DeviceGetCount, (count));
     }
     if (rc != NVML_SUCCESS)
         nv->nvml_error = failed_call(q, call, rc);
     return rc;
 }
 
-static struct ask ask_for(const struct ask *driver, struct hw_gpu *gpu, unsigned index)
+static struct nvml_query query_for(const struct nvml_query *driver, struct hw_gpu *gpu,
+                                   unsigned index)
 {
-    return (struct ask){ .link = driver->link,
-                         .api = driver->api,
-                         .a = driver->a,
-                         .gpu = gpu,
-                         .index = index,
-                         .mig = -1,
-                         .scope = -1 };
+    return (struct nvml_query){ .link = driver->link,
+                                .api = driver->api,
+                                .a = driver->a,
+                                .gpu = gpu,
+                                .index = index,
+                                .mig = -1,
+                                .scope = -1 };
 }
 
-static void send_pairs(const struct ask *driver, struct nvml_dev *const *devs, unsigned count)
+static void send_pairs(const struct nvml_query *driver, struct nvml_dev *const *devs,
+                       unsigned count)
 {
     struct hw_gpu_pair *pairs = arena_array(driver->a, struct hw_gpu_pair, count * (count + 1) / 2);
     struct hw_nvml part = { .pairs = pairs };
     struct hw_gpu unused = { 0 }; /* its errors have left the child already */
 
     for (unsigned i = 0; i < count; i++) {
-        struct ask q = ask_for(driver, &unused, i);
+        struct nvml_query q = query_for(driver, &unused, i);
 
         q.dev = devs[i];
         for (unsigned j = i + 1; devs[i] && j < count; j++)
             if (devs[j])
-                ask_pair(&q, devs[j], j, &pairs[part.pairs_count++]);
+                query_pair(&q, devs[j], j, &pairs[part.pairs_count++]);
     }
     send_part(driver->link, &part, false);
 }
 
 /* Announces all GPUs, so that the parent knows whom a hang kept from answering. */
-static void send_driver(const struct ask *q, const struct hw_nvidia *nv, unsigned count)
+static void send_driver(const struct nvml_query *q, const struct hw_nvidia *nv, unsigned count)
 {
     struct hw_nvml part = { .nvidia = *nv, .gpus_count = count };
 
@@ -564,16 +564,16 @@ static void send_driver(const struct ask *q, const struct hw_nvidia *nv, unsigne
     send_part(q->link, &part, true);
 }
 
-static void ask_all(const struct ask *driver, unsigned count)
+static void query_all(const struct nvml_query *driver, unsigned count)
 {
     struct nvml_dev *devs[NVML_GPUS_MAX] = { NULL };
 
     for (unsigned i = 0; i < count; i++) {
         struct hw_gpu gpu = { .index = maybe_of(i) };
         struct hw_nvml part = { .gpus = &gpu, .gpus_count = 1 };
-        struct ask q = ask_for(driver, &gpu, i);
+        struct nvml_query q = query_for(driver, &gpu, i);
 
-        ask_gpu(&q);
+        query_gpu(&q);
         gpu.errors = q.errors;
         gpu.errors_count = q.errors_count;
         devs[i] = q.lost ? NULL : q.dev;
@@ -587,7 +587,7 @@ void nvml_child(struct child_link *l, void *arg)
     struct arena arena = { 0 };
     struct nvml_api api;
     struct hw_nvidia nv = { 0 };
-    struct ask q = { .link = l, .api = &api, .a = &arena, .mig = -1, .scope = -1 };
+    struct nvml_query q = { .link = l, .api = &api, .a = &arena, .mig = -1, .scope = -1 };
     struct err err = { 0 };
     unsigned count = 0;
 
@@ -600,11 +600,11 @@ void nvml_child(struct child_link *l, void *arg)
     }
     nv.nvml_library = api.soname;
     send_driver(&q, &nv, 0); /* should the first call hang */
-    if (ask_driver(&q, &nv, &count) != NVML_SUCCESS)
+    if (query_driver(&q, &nv, &count) != NVML_SUCCESS)
         count = 0;
     if (count > NVML_GPUS_MAX)
         count = NVML_GPUS_MAX;
     send_driver(&q, &nv, count);
-    ask_all(&q, count);
+    query_all(&q, count);
     arena_release(&arena);
 }

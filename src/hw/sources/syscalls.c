@@ -141,7 +141,7 @@ static const char *text_dup(struct arena *a, const char *s)
     return copy;
 }
 
-static void ask_process(struct hw_self *self, struct arena *a)
+static void query_process(struct hw_self *self, struct arena *a)
 {
     struct rlimit lim;
     struct utsname un;
@@ -218,7 +218,7 @@ static void add_if(struct hw_self *self, struct arena *a, const struct ifaddrs *
     };
 }
 
-static void ask_interfaces(struct hw_build *b)
+static void query_interfaces(struct hw_build *b)
 {
     struct hw_self *self = &b->self;
     struct ifaddrs *list = NULL;
@@ -253,7 +253,7 @@ static struct maybe bytes_of(uint64_t blocks, uint64_t unit)
     return maybe_of((int64_t)v);
 }
 
-static bool ask_fs(const char *target, struct hw_self_fs *out)
+static bool query_fs(const char *target, struct hw_self_fs *out)
 {
     struct statvfs st;
 
@@ -272,7 +272,7 @@ struct fs_job { /* for the child: which remote mounts to ask, from which on */
 };
 
 /* In the child: a line "POSITION SIZE AVAIL" for each that answers. */
-static void ask_remote_child(struct child_link *l, void *arg)
+static void query_remote_child(struct child_link *l, void *arg)
 {
     const struct fs_job *job = arg;
 
@@ -282,7 +282,7 @@ static void ask_remote_child(struct child_link *l, void *arg)
         int len;
 
         child_step(l, "%zu", i);
-        if (!ask_fs(job->mounts[i]->target, &fs))
+        if (!query_fs(job->mounts[i]->target, &fs))
             continue;
         len = snprintf(line, sizeof(line), "%zu %" PRId64 " %" PRId64 "\n", i,
                        maybe_or(fs.size_bytes, -1), maybe_or(fs.avail_bytes, -1));
@@ -311,13 +311,13 @@ static void take_remote_lines(struct hw_self *self, const struct fs_job *job, co
 
 /* A server that is gone makes statvfs() sleep for ever: a child asks, and a mount
  * that keeps it waiting is left out. */
-static void ask_remote(struct hw_build *b, struct fs_job *job)
+static void query_remote(struct hw_build *b, struct fs_job *job)
 {
     for (int stalls = 0; job->from < job->count && stalls < SELF_FS_STALLS_MAX; stalls++) {
         struct child_report rep = { 0 };
         struct buf lines = { 0 };
         uint64_t at;
-        enum rc rc = child_run(ask_remote_child, job, SELF_FS_STALL_MS, &lines, &rep, NULL);
+        enum rc rc = child_run(query_remote_child, job, SELF_FS_STALL_MS, &lines, &rep, NULL);
 
         if (rc == RC_OK)
             take_remote_lines(&b->self, job, buf_str(&lines));
@@ -330,7 +330,7 @@ static void ask_remote(struct hw_build *b, struct fs_job *job)
     }
 }
 
-static void ask_filesystems(struct hw_build *b)
+static void query_filesystems(struct hw_build *b)
 {
     const struct hw_mountinfo *remote[SELF_FS_MAX];
     struct fs_job job = { .mounts = remote };
@@ -346,11 +346,11 @@ static void ask_filesystems(struct hw_build *b)
             if (job.count < SELF_FS_MAX)
                 remote[job.count++] = &m[i];
         } else if (b->self.filesystems_count < SELF_FS_MAX &&
-                   ask_fs(m[i].target, &b->self.filesystems[b->self.filesystems_count])) {
+                   query_fs(m[i].target, &b->self.filesystems[b->self.filesystems_count])) {
             b->self.filesystems_count++;
         }
     }
-    ask_remote(b, &job);
+    query_remote(b, &job);
 }
 
 /* ---- daemons ---- */
@@ -402,7 +402,7 @@ static bool comm_read(int proc, const char *pid, char out[32])
     return true;
 }
 
-static void ask_daemons(struct hw_self *self, struct arena *a)
+static void query_daemons(struct hw_self *self, struct arena *a)
 {
     bool seen[ARRAY_SIZE(daemons)] = { false };
     const char **names = arena_array(a, const char *, ARRAY_SIZE(daemons));
@@ -513,7 +513,7 @@ static int env_order(const void *x, const void *y)
     return strcmp(((const struct hw_env *)x)->name, ((const struct hw_env *)y)->name);
 }
 
-static void ask_env(struct hw_self *self, struct arena *a)
+static void query_env(struct hw_self *self, struct arena *a)
 {
     self->env = arena_array(a, struct hw_env, SELF_ENV_MAX);
     for (char **e = environ; e && *e && self->env_count < SELF_ENV_MAX; e++) {
@@ -586,7 +586,7 @@ static bool line_value(char *line, const char *key, char *out, size_t cap)
 
 /* dpkg keeps its list in one text of stanzas; a line longer than the buffer comes in
  * pieces, which match no key. */
-static void ask_packages(struct hw_self *self, struct arena *a)
+static void query_packages(struct hw_self *self, struct arena *a)
 {
     FILE *f = fopen("/var/lib/dpkg/status", "re");
     char line[4096], name[128] = "", version[128] = "", status[64] = "";
@@ -625,7 +625,7 @@ static const char *passwd_home(struct arena *a)
 }
 
 /* NCCL asks the user database before 2.30 and HOME from then on. */
-static void ask_home(struct hw_self *self, struct arena *a)
+static void query_home(struct hw_self *self, struct arena *a)
 {
     const char *home = getenv("HOME"), *other = passwd_home(a);
     char path[FILE_PATH_MAX];
@@ -638,15 +638,15 @@ static void ask_home(struct hw_self *self, struct arena *a)
         self->passwd_home = other;
 }
 
-static void self_ask(struct hw_build *b)
+static void self_query(struct hw_build *b)
 {
-    ask_process(&b->self, b->a);
-    ask_interfaces(b);
-    ask_filesystems(b);
-    ask_daemons(&b->self, b->a);
-    ask_env(&b->self, b->a);
-    ask_home(&b->self, b->a);
-    ask_packages(&b->self, b->a);
+    query_process(&b->self, b->a);
+    query_interfaces(b);
+    query_filesystems(b);
+    query_daemons(&b->self, b->a);
+    query_env(&b->self, b->a);
+    query_home(&b->self, b->a);
+    query_packages(&b->self, b->a);
 }
 
 /* A capture may hold no more than asking would have given. */
@@ -734,7 +734,7 @@ void hw_src_self(struct hw_build *b)
 {
     assert(b && b->root);
     if (root_is_live(b->root))
-        self_ask(b);
+        self_query(b);
     else
         self_replay(b);
     if (b->rec)
