@@ -41,7 +41,7 @@ static void add_texts(struct json_out *w, const struct texts *t, size_t first, s
 {
     json_arr(w);
     for (size_t i = 0; i < count; i++) {
-        const struct text *one = &t->items[(first + i) % t->count];
+        const struct bench_text *one = &t->items[(first + i) % t->count];
 
         json_add_strn(w, one->p, one->len);
     }
@@ -59,7 +59,7 @@ static void add_body(const struct api_ask *ask, size_t index, struct buf *out)
     if (a->model && ask->model && *ask->model)
         json_kv_str(&w, "model", ask->model);
     if (rerank) {
-        const struct text *q = &ask->queries->items[index % ask->queries->count];
+        const struct bench_text *q = &ask->queries->items[index % ask->queries->count];
 
         json_key(&w, "query");
         json_add_strn(&w, q->p, q->len);

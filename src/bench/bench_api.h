@@ -63,7 +63,5 @@ struct api_guess {
 };
 enum rc api_guess(const struct url *url, const char *token, int64_t timeout_ns,
                   struct api_guess *out, struct err *err) MUST_USE;
-/* What a body of GET `path` tells; pure, for tests.  True: the API is known now. */
-bool api_guess_from(const char *path, const char *body, size_t len, struct api_guess *io);
 
 #endif

@@ -5,7 +5,7 @@
  * an OpenAPI document has the paths. */
 #include "base/str.h"
 #include "base/text/json.h"
-#include "bench/bench_api.h"
+#include "bench/bench_int.h"
 #include "os/clock.h"
 #include "os/net/client.h"
 
@@ -69,7 +69,7 @@ bool api_guess_from(const char *path, const char *body, size_t len, struct api_g
     return io->api != NULL;
 }
 
-struct answer { /* of one GET */
+struct guess_answer { /* of one GET */
     bool done;
     const char *path;
     struct api_guess *guess;
@@ -77,15 +77,15 @@ struct answer { /* of one GET */
 
 static void on_answer(void *arg, const struct client_done *d)
 {
-    struct answer *a = arg;
+    struct guess_answer *a = arg;
 
     a->done = true;
     if (d->fault == CLIENT_OK && d->reply->status == 200 && d->body->len <= API_PROBE_BYTES)
         (void)api_guess_from(a->path, buf_str(d->body), d->body->len, a->guess);
 }
 
-static enum rc ask_one(struct client *c, const struct url *url, const char *token, struct answer *a,
-                       struct err *err)
+static enum rc ask_one(struct client *c, const struct url *url, const char *token,
+                       struct guess_answer *a, struct err *err)
 {
     char authority[URL_AUTHORITY_MAX];
     struct buf req = { 0 };
@@ -109,7 +109,7 @@ enum rc api_guess(const struct url *url, const char *token, int64_t timeout_ns,
 {
     static const char *const paths[] = { "/info", "/v1/models", "/models", "/openapi.json" };
     struct api_guess guess = { 0 };
-    struct answer a = { .guess = &guess };
+    struct guess_answer a = { .guess = &guess };
     struct client_opts o = { .url = url,
                              .slots = 1,
                              .timeout_ns = timeout_ns,

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/text/json.h"
+#include "bench/bench_int.h"
 #include "os/clock.h"
 #include "os/file.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/bench_load.h"
+#include "bench/bench_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "bench/reply_check.h"
 #include "os/clock.h"
 
 #include <assert.h>
@@ -11,16 +10,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-struct flight { /* what a slot's request is */
+struct load_flight { /* what a slot's request is */
     int64_t due_ns;
     bool counts; /* due inside the window */
 };
 
-struct load {
+struct bench_load {
     struct load_opts o;
     const struct api_requests *reqs; /* borrowed */
     struct client *client;
-    struct flight *flights; /* one a slot; owned */
+    struct load_flight *flights; /* one a slot; owned */
     size_t next_request;
     uint64_t arrivals; /* state of the sequence of gaps */
     struct load_stats *stats;
@@ -105,8 +104,8 @@ static void keep_sample(struct load_stats *s, const struct client_done *d, const
 }
 
 /* RC_OK when the content is what was asked for. */
-static enum rc check_reply(const struct load *l, const struct client_done *d, size_t *io_width,
-                           struct err *err)
+static enum rc check_reply(const struct bench_load *l, const struct client_done *d,
+                           size_t *io_width, struct err *err)
 {
     struct check_found f;
     size_t got;
@@ -127,7 +126,7 @@ static enum rc check_reply(const struct load *l, const struct client_done *d, si
 }
 
 /* LOAD_KINDS: it was good. */
-static enum load_kind judge(struct load *l, const struct client_done *d)
+static enum load_kind judge(struct bench_load *l, const struct client_done *d)
 {
     static const enum load_kind kinds[] = { LOAD_KINDS, LOAD_CONNECT, LOAD_TIMEOUT, LOAD_RESET,
                                             LOAD_GARBAGE };
@@ -147,7 +146,7 @@ static enum load_kind judge(struct load *l, const struct client_done *d)
     return LOAD_CHECK;
 }
 
-static void count_good(struct load *l, const struct client_done *d)
+static void count_good(struct bench_load *l, const struct client_done *d)
 {
     struct load_stats *s = l->stats;
     int64_t tokens;
@@ -163,8 +162,8 @@ static void count_good(struct load *l, const struct client_done *d)
 
 static void on_done(void *arg, const struct client_done *d)
 {
-    struct load *l = arg;
-    struct flight *f = &l->flights[d->slot];
+    struct bench_load *l = arg;
+    struct load_flight *f = &l->flights[d->slot];
     struct load_stats *s = l->stats;
     enum load_kind kind = judge(l, d);
     uint64_t took = d->done_ns > f->due_ns ? (uint64_t)(d->done_ns - f->due_ns) : 0;
@@ -193,10 +192,10 @@ static void on_done(void *arg, const struct client_done *d)
 }
 
 /* ---- sending ---- */
-static void send_one(struct load *l, int64_t due_ns, int64_t now)
+static void send_one(struct bench_load *l, int64_t due_ns, int64_t now)
 {
     size_t slot = (size_t)client_free_slot(l->client), i = l->next_request;
-    struct flight *f = &l->flights[slot];
+    struct load_flight *f = &l->flights[slot];
 
     f->due_ns = due_ns;
     f->counts = !l->trying && due_ns >= l->begin_ns && due_ns < l->end_ns;
@@ -211,17 +210,17 @@ static void send_one(struct load *l, int64_t due_ns, int64_t now)
     client_send(l->client, slot, l->reqs->bytes[i], l->reqs->lens[i], 0);
 }
 
-static bool enough_sent(const struct load *l)
+static bool enough_sent(const struct bench_load *l)
 {
     return l->o.requests && l->sent >= l->o.requests;
 }
 
-static bool may_send(const struct load *l, int64_t at)
+static bool may_send(const struct bench_load *l, int64_t at)
 {
     return at < l->end_ns && !enough_sent(l) && client_free_slot(l->client) >= 0;
 }
 
-static int64_t gap_ns(struct load *l)
+static int64_t gap_ns(struct bench_load *l)
 {
     double mean = 1e9 / l->o.rate;
 
@@ -229,7 +228,7 @@ static int64_t gap_ns(struct load *l)
 }
 
 /* Sends what is due; when should we look again? */
-static int64_t send_due(struct load *l, int64_t now)
+static int64_t send_due(struct bench_load *l, int64_t now)
 {
     if (now < l->pause_ns)
         return l->pause_ns;
@@ -248,7 +247,7 @@ static int64_t send_due(struct load *l, int64_t now)
 }
 
 /* Everything that was due is sent, and what counts has ended. */
-static bool all_sent(const struct load *l, int64_t now)
+static bool all_sent(const struct bench_load *l, int64_t now)
 {
     if (enough_sent(l))
         return true;
@@ -256,7 +255,7 @@ static bool all_sent(const struct load *l, int64_t now)
 }
 
 /* Arrivals that were due and got no connection: they waited until now at least. */
-static void count_unsent(struct load *l, int64_t now)
+static void count_unsent(struct bench_load *l, int64_t now)
 {
     while (l->o.rate > 0 && l->due_ns < l->end_ns && l->due_ns <= now && !enough_sent(l)) {
         if (l->due_ns >= l->begin_ns) {
@@ -270,7 +269,7 @@ static void count_unsent(struct load *l, int64_t now)
 }
 
 /* ---- a run ---- */
-static void tell(struct load *l, int64_t now)
+static void tell(struct bench_load *l, int64_t now)
 {
     const struct load_stats *s = l->stats;
     double seconds = (double)(now - l->tick.ns) / 1e9;
@@ -295,7 +294,7 @@ static void tell(struct load *l, int64_t now)
     l->o.tick(l->o.arg, &p);
 }
 
-static bool must_end(struct load *l)
+static bool must_end(struct bench_load *l)
 {
     if (l->o.stop && *l->o.stop)
         l->stats->stopped = true;
@@ -309,12 +308,12 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-struct span { /* the process's own time, at both ends of the window */
+struct load_span { /* the process's own time, at both ends of the window */
     double cpu_begin, cpu_end;
     bool begun, ended;
 };
 
-static void look_at_span(const struct load *l, struct span *sp, int64_t now)
+static void look_at_span(const struct bench_load *l, struct load_span *sp, int64_t now)
 {
     if (!sp->begun && now >= l->begin_ns) {
         sp->begun = true;
@@ -327,7 +326,7 @@ static void look_at_span(const struct load *l, struct span *sp, int64_t now)
 }
 
 /* Sends until the window is over, then waits for what counts, at most a timeout long. */
-static enum rc work(struct load *l, struct span *sp, struct err *err)
+static enum rc work(struct bench_load *l, struct load_span *sp, struct err *err)
 {
     for (;;) {
         int64_t now = clock_mono_ns(), wake;
@@ -351,7 +350,7 @@ static enum rc work(struct load *l, struct span *sp, struct err *err)
 }
 
 /* Nothing of this run is under way when the next begins. */
-static enum rc settle(struct load *l, struct err *err)
+static enum rc settle(struct bench_load *l, struct err *err)
 {
     int64_t until = clock_mono_ns() + l->o.timeout_ns;
 
@@ -371,7 +370,7 @@ static void add_counts(struct load_stats *s, const struct client_counts *a,
 }
 
 /* How long the window was in the end. */
-static void close_window(struct load *l, const struct span *sp, int64_t now)
+static void close_window(struct bench_load *l, const struct load_span *sp, int64_t now)
 {
     struct load_stats *s = l->stats;
     int64_t end = l->end_ns;
@@ -386,12 +385,12 @@ static void close_window(struct load *l, const struct span *sp, int64_t now)
         s->cpu_s += (sp->ended ? sp->cpu_end : cpu_seconds()) - sp->cpu_begin;
 }
 
-enum rc load_run(struct load *l, int64_t warmup_ns, int64_t duration_ns, struct load_stats *io,
-                 struct err *err)
+enum rc load_run(struct bench_load *l, int64_t warmup_ns, int64_t duration_ns,
+                 struct load_stats *io, struct err *err)
 {
     int64_t now = clock_mono_ns();
     struct client_counts before = client_counts(l->client), after;
-    struct span sp = { 0 };
+    struct load_span sp = { 0 };
     enum rc rc;
 
     l->stats = io;
@@ -420,9 +419,9 @@ enum rc load_run(struct load *l, int64_t warmup_ns, int64_t duration_ns, struct 
 
 /* ---- life ---- */
 enum rc load_new(const struct load_opts *o, const struct url *url, const struct api_requests *reqs,
-                 struct load **out, struct err *err)
+                 struct bench_load **out, struct err *err)
 {
-    struct load *l = xcalloc(1, sizeof(*l));
+    struct bench_load *l = xcalloc(1, sizeof(*l));
     struct client_opts co = { .url = url,
                               .slots = o->clients,
                               .timeout_ns = o->timeout_ns,
@@ -443,7 +442,7 @@ enum rc load_new(const struct load_opts *o, const struct url *url, const struct 
     return RC_OK;
 }
 
-void load_free(struct load *l)
+void load_free(struct bench_load *l)
 {
     if (!l)
         return;
@@ -452,7 +451,7 @@ void load_free(struct load *l)
     free(l);
 }
 
-enum rc load_try(struct load *l, struct err *err)
+enum rc load_try(struct bench_load *l, struct err *err)
 {
     struct load_stats *s = xcalloc(1, sizeof(*s));
     int64_t now = clock_mono_ns();

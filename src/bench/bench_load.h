@@ -43,7 +43,6 @@ enum load_kind { /* what became of a request that was no good */
                  LOAD_UNSENT, /* open loop: due, but never sent */
                  LOAD_KINDS
 };
-const char *load_kind_name(enum load_kind k);
 
 struct load_stats { /* all zero is empty; slices add up */
     double seconds; /* length of the windows */
@@ -92,14 +91,11 @@ struct load_opts {
     const volatile int *stop; /* not 0: end now; NULL: never */
 };
 
-struct load; /* a server under load; keeps its connections between runs */
+struct bench_load; /* a server under load; keeps its connections between runs */
 enum rc load_new(const struct load_opts *o, const struct url *url, const struct api_requests *reqs,
-                 struct load **out, struct err *err) MUST_USE;
-void load_free(struct load *l);
+                 struct bench_load **out, struct err *err) MUST_USE;
+void load_free(struct bench_load *l);
 /* One request, whose reply must be good: RC_FAIL with the server's own words. */
-enum rc load_try(struct load *l, struct err *err) MUST_USE;
-/* Warm-up and one window; adds to *io. */
-enum rc load_run(struct load *l, int64_t warmup_ns, int64_t duration_ns, struct load_stats *io,
-                 struct err *err) MUST_USE;
+enum rc load_try(struct bench_load *l, struct err *err) MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/bench_report.h"
+#include "bench/bench_int.h"
 
 #include "base/mem.h"
 #include "base/progress.h"

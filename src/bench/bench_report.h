@@ -10,7 +10,7 @@ enum { REPORT_SLICES_MAX = 1000 };
 
 struct report_side {
     const char *url, *api, *path, *model; /* borrowed; model "" when none was named */
-    struct load *load;                    /* borrowed */
+    struct bench_load *load;              /* borrowed */
     struct load_stats stats;
     double slice_rps[REPORT_SLICES_MAX];
 };
@@ -26,10 +26,6 @@ struct report {
 /* Loads all sides, in turn when there are two: `slices` windows of duration/slices each.
  * Ends early, without an error, when stopped. */
 enum rc report_run(struct report *r, size_t slices, struct err *err) MUST_USE;
-
-/* With two sides: above 1 the first is the better one.  NAN when not known. */
-double report_rps_ratio(const struct report *r); /* the median of the slices' ratios */
-double report_p99_ratio(const struct report *r);
 
 void report_text(const struct report *r, const struct term *term, struct buf *out);
 void report_json(const struct report *r, struct buf *out);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/cases.h"
+#include "bench/bench_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "bench/texts.h"
 #include "os/file.h"
 
 #include <assert.h>

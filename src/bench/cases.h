@@ -26,14 +26,6 @@ struct bench_case {
     size_t batch_tokens; /* how it runs unless told otherwise: texts of one length together */
 };
 
-/* `seed`: of the corpus' lengths. */
-enum rc case_parse(const char *text, uint64_t seed, struct bench_case *out,
-                   struct err *err) MUST_USE;
-void case_release(struct bench_case *c);
-
-/* Multiplications and additions of the layers for all texts: linear layers and attention. */
-double case_operations(const struct bench_case *c, const struct model *m);
-
 /* The texts of a case, sorted by length and cut into batches: the longest first, of equal ones the
  * earlier.  A text that is longer than a batch may be has one for itself; batch_tokens 0: as the
  * case has it. */
@@ -45,14 +37,5 @@ struct case_batches {
     uint8_t *types;  /* [tokens]; NULL: the model has none, or no pairs */
     uint32_t *starts; /* [texts + batches] */
 };
-void case_cut(const struct bench_case *c, const struct model *m, size_t batch_tokens, uint64_t seed,
-              struct case_batches *out);
-void case_batches_release(struct case_batches *b);
-
-/* Rows of an output in the order of the batches put into the order of the case. */
-void case_sort_rows(const struct bench_case *c, const struct case_batches *b, enum eng_want want,
-                    size_t width, const float *rows, float *out);
-/* Rows of the whole output: texts, or tokens. */
-size_t case_rows(const struct bench_case *c, enum eng_want want);
 
 #endif

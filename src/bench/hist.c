@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/hist.h"
+#include "bench/bench_int.h"
 
 #include <assert.h>
 #include <math.h>

@@ -24,10 +24,7 @@ struct hist { /* all zero is an empty one */
     uint64_t buckets[HIST_BUCKETS];
 };
 
-void hist_add(struct hist *h, uint64_t v);
-void hist_merge(struct hist *h, const struct hist *other);
 /* The smallest value that at least `q` (0 to 1) of all are not above; 0 when empty. */
 uint64_t hist_quantile(const struct hist *h, double q);
-double hist_mean(const struct hist *h); /* 0 when empty */
 
 #endif

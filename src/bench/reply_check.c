@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/reply_check.h"
+/* reply_check: what stands in a server's reply.
+ *
+ * check_tokens() looks for a count of tokens in the first and last bytes of a body, which
+ * costs next to nothing.  check_body() reads a whole body, without a tree: every vector is
+ * counted and measured, every number must be finite. */
+#include "bench/bench_int.h"
 
 #include "base/str.h"
 
@@ -47,7 +52,7 @@ int64_t check_tokens(const struct reply *r)
 /* ---- whole bodies ---- */
 enum key { KEY_NONE, KEY_VECTOR, KEY_SCORE, KEY_OTHER };
 
-struct level {
+struct reply_level {
     bool object;
     enum key key; /* of the nearest member above or in it */
     size_t numbers, others;
@@ -55,7 +60,7 @@ struct level {
 
 struct scan {
     const char *p, *end;
-    struct level levels[CHECK_DEPTH_MAX];
+    struct reply_level levels[CHECK_DEPTH_MAX];
     int depth; /* levels open */
     struct check_found found;
     struct err *err;
@@ -119,7 +124,7 @@ static enum rc scan_number(struct scan *s)
     if (!str_to_f64(text, &v) || !isfinite(v))
         return wrong(s, "a number is not finite, or no number");
     if (s->depth) {
-        struct level *l = &s->levels[s->depth - 1];
+        struct reply_level *l = &s->levels[s->depth - 1];
 
         l->numbers += !l->object;
         s->found.scores += l->object && l->key == KEY_SCORE;
@@ -155,7 +160,8 @@ static enum rc open_level(struct scan *s, bool object)
         return wrong(s, "the body is nested too deep");
     if (s->depth && !s->levels[s->depth - 1].object)
         s->levels[s->depth - 1].others++;
-    s->levels[s->depth++] = (struct level){ .object = object, .key = object ? KEY_OTHER : key };
+    s->levels[s->depth++] =
+        (struct reply_level){ .object = object, .key = object ? KEY_OTHER : key };
     s->p++;
     return RC_OK;
 }
@@ -163,7 +169,7 @@ static enum rc open_level(struct scan *s, bool object)
 /* An array that ends: numbers alone make a vector where one is due. */
 static enum rc close_level(struct scan *s)
 {
-    const struct level *l = &s->levels[--s->depth];
+    const struct reply_level *l = &s->levels[--s->depth];
 
     s->p++;
     if (l->object || (l->key != KEY_NONE && l->key != KEY_VECTOR) || !l->numbers)
@@ -217,7 +223,7 @@ static enum rc scan_value(struct scan *s)
 /* What stands between two values: separators and ends.  *out_value: one is due. */
 static enum rc scan_between(struct scan *s, bool begun, bool *out_value)
 {
-    struct level *l = &s->levels[s->depth - 1];
+    struct reply_level *l = &s->levels[s->depth - 1];
 
     *out_value = false;
     if (s->p >= s->end)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/texts.h"
+#include "bench/bench_int.h"
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -47,7 +47,7 @@ static size_t length_of(const struct texts_law *law, uint64_t *state)
     return n > (double)law->most ? law->most : (size_t)n;
 }
 
-static size_t find_words(struct text *out)
+static size_t find_words(struct bench_text *out)
 {
     size_t count = 0, len;
 
@@ -55,14 +55,14 @@ static size_t find_words(struct text *out)
         for (const char *p = *line; *p; p += len + !!p[len]) {
             len = strcspn(p, " ");
             assert(count < TEXTS_WORDS_MAX && len);
-            out[count++] = (struct text){ p, len };
+            out[count++] = (struct bench_text){ p, len };
         }
     return count;
 }
 
 void texts_make(const struct texts_law *law, size_t count, uint64_t seed, struct texts *out)
 {
-    struct text *words = xcalloc(TEXTS_WORDS_MAX, sizeof(*words));
+    struct bench_text *words = xcalloc(TEXTS_WORDS_MAX, sizeof(*words));
     size_t word_count = find_words(words), *starts;
     struct buf all = { .max = TEXTS_FILE_MAX };
     uint64_t state = seed;
@@ -73,7 +73,7 @@ void texts_make(const struct texts_law *law, size_t count, uint64_t seed, struct
         size_t n = length_of(law, &state) - TEXTS_SPECIALS;
 
         for (size_t k = 0; k < n; k++) {
-            const struct text *w = &words[random_u64(&state) % word_count];
+            const struct bench_text *w = &words[random_u64(&state) % word_count];
 
             if (k)
                 buf_addc(&all, ' ');
@@ -82,9 +82,9 @@ void texts_make(const struct texts_law *law, size_t count, uint64_t seed, struct
         starts[i + 1] = all.len;
     }
     assert(!all.over);
-    *out = (struct texts){ xcalloc(count, sizeof(struct text)), count, buf_take(&all) };
+    *out = (struct texts){ xcalloc(count, sizeof(struct bench_text)), count, buf_take(&all) };
     for (size_t i = 0; i < count; i++)
-        out->items[i] = (struct text){ out->bytes + starts[i], starts[i + 1] - starts[i] };
+        out->items[i] = (struct bench_text){ out->bytes + starts[i], starts[i + 1] - starts[i] };
     free(starts);
     free(words);
 }
@@ -108,7 +108,7 @@ enum rc texts_read(const char *path, struct texts *out, struct err *err)
             stop--;
         if (stop > p) {
             VEC_GROW(t.items, t.count, cap);
-            t.items[t.count++] = (struct text){ p, (size_t)(stop - p) };
+            t.items[t.count++] = (struct bench_text){ p, (size_t)(stop - p) };
         }
         p = feed ? feed + 1 : end;
     }

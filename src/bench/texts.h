@@ -13,13 +13,13 @@ enum {
     TEXTS_TOKENS_MAX = 512      /* tokens of a generated text */
 };
 
-struct text { /* borrowed from its set */
+struct bench_text { /* borrowed from its set */
     const char *p;
     size_t len;
 };
 
 struct texts {
-    struct text *items; /* owned */
+    struct bench_text *items; /* owned */
     size_t count;
     char *bytes; /* owned: what the items borrow from */
 };
@@ -35,11 +35,6 @@ extern const struct texts_law texts_law_queries; /* median 12, at most 64 */
 enum rc texts_read(const char *path, struct texts *out, struct err *err) MUST_USE;
 void texts_make(const struct texts_law *law, size_t count, uint64_t seed, struct texts *out);
 void texts_release(struct texts *t);
-
-/* Random numbers that are the same everywhere (splitmix64). */
-uint64_t random_u64(uint64_t *state);
-double random_unit(uint64_t *state);   /* in (0, 1) */
-double random_normal(uint64_t *state); /* mean 0, deviation 1 */
 
 extern const char *const texts_words[]; /* words.c: lines of words, NULL at the end */
 

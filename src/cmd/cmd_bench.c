@@ -39,7 +39,7 @@ struct bench_opts {
 };
 
 /* What the options mean. */
-struct plan {
+struct bench_plan {
     struct load_opts load;
     size_t items, slices;
     const char *token; /* NULL: none */
@@ -47,14 +47,14 @@ struct plan {
     struct texts texts, queries;
 };
 
-struct target { /* a server: its side of the report, and what that borrows */
+struct bench_target { /* a server: its side of the report, and what that borrows */
     struct url url;
     struct api_guess guess;
     struct api_requests reqs;
-    struct load *load;
+    struct bench_load *load;
 };
 
-struct bar {
+struct bench_bar {
     bool tty;
     int width;
     const struct report *report;
@@ -81,7 +81,7 @@ static void watch_interrupts(void)
 /* ---- progress ---- */
 static void show_progress(void *arg, const struct load_progress *p)
 {
-    const struct bar *b = arg;
+    const struct bench_bar *b = arg;
     const struct hist *h = &p->stats->latency;
     char rps[PROGRESS_TEXT_MAX], tokens[PROGRESS_TEXT_MAX];
     size_t limit = b->width > 0 ? (size_t)b->width : 80;
@@ -133,7 +133,7 @@ static enum rc rate_of(const char *text, double *out, struct err *err)
     return RC_OK;
 }
 
-static enum rc read_token(const struct bench_opts *o, struct plan *p, struct err *err)
+static enum rc read_token(const struct bench_opts *o, struct bench_plan *p, struct err *err)
 {
     p->token = o->token;
     if (o->token && o->token_file)
@@ -168,7 +168,7 @@ static enum rc check_opts(const struct bench_opts *o, struct err *err)
     return RC_OK;
 }
 
-static enum rc make_plan(const struct bench_opts *o, struct plan *p, struct err *err)
+static enum rc make_plan(const struct bench_opts *o, struct bench_plan *p, struct err *err)
 {
     struct load_opts *l = &p->load;
     bool timed = o->duration || !o->requests;
@@ -201,7 +201,7 @@ static enum rc make_plan(const struct bench_opts *o, struct plan *p, struct err 
     return RC_OK;
 }
 
-static enum rc make_texts(const struct bench_opts *o, struct plan *p, struct err *err)
+static enum rc make_texts(const struct bench_opts *o, struct bench_plan *p, struct err *err)
 {
     if (o->texts && texts_read(o->texts, &p->texts, err))
         return err->code;
@@ -211,7 +211,7 @@ static enum rc make_texts(const struct bench_opts *o, struct plan *p, struct err
     return RC_OK;
 }
 
-static void plan_release(struct plan *p)
+static void plan_release(struct bench_plan *p)
 {
     texts_release(&p->texts);
     texts_release(&p->queries);
@@ -219,7 +219,7 @@ static void plan_release(struct plan *p)
 
 /* ---- servers ---- */
 /* The API and the model: as told, else as the server says. */
-static enum rc choose_api(struct target *t, const struct plan *p, const char *api,
+static enum rc choose_api(struct bench_target *t, const struct bench_plan *p, const char *api,
                           const char *model, struct err *err)
 {
     struct api_guess g = { 0 };
@@ -242,8 +242,8 @@ static enum rc choose_api(struct target *t, const struct plan *p, const char *ap
     return RC_OK;
 }
 
-static enum rc open_target(struct target *t, struct plan *p, const char *url, const char *api,
-                           const char *model, struct err *err)
+static enum rc open_target(struct bench_target *t, struct bench_plan *p, const char *url,
+                           const char *api, const char *model, struct err *err)
 {
     struct api_ask ask = { .url = &t->url,
                            .route = p->load.route,
@@ -264,8 +264,8 @@ static enum rc open_target(struct target *t, struct plan *p, const char *url, co
     return RC_OK;
 }
 
-static void fill_side(struct report_side *s, const struct target *t, const struct plan *p,
-                      const char *url)
+static void fill_side(struct report_side *s, const struct bench_target *t,
+                      const struct bench_plan *p, const char *url)
 {
     s->url = url;
     s->api = t->guess.api->name;
@@ -292,7 +292,7 @@ static enum rc verdict(const struct report *r, struct err *err)
     return RC_OK;
 }
 
-static enum rc run_report(struct cmd_ctx *ctx, const struct bench_opts *o, struct plan *p,
+static enum rc run_report(struct cmd_ctx *ctx, const struct bench_opts *o, struct bench_plan *p,
                           struct report *r, struct err *err)
 {
     enum rc rc;
@@ -315,9 +315,9 @@ static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
 {
     const struct bench_opts *o = ctx->opts;
     struct report *r = xcalloc(1, sizeof(*r));
-    struct bar bar = { isatty(STDERR_FILENO), ctx->err_term.width, r };
-    struct target targets[2] = { 0 };
-    struct plan p = { .load = { .arg = &bar, .tick_ns = BENCH_TICK_MS * INT64_C(1000000) } };
+    struct bench_bar bar = { isatty(STDERR_FILENO), ctx->err_term.width, r };
+    struct bench_target targets[2] = { 0 };
+    struct bench_plan p = { .load = { .arg = &bar, .tick_ns = BENCH_TICK_MS * INT64_C(1000000) } };
     const char *urls[2] = { ctx->argv[0], o->compare };
     enum rc rc = make_plan(o, &p, err);
 

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 
 #include <signal.h>
 #include <stdio.h>

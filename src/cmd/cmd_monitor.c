@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker monitor: its options; src/monitor does the rest. */
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "monitor/monitor.h"
 
 static enum rc run_monitor(struct cmd_ctx *ctx, struct err *err)

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "os/file.h"
 
 #include <stdlib.h>

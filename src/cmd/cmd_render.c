@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "cmd/detect/machine_int.h"
 #include "hw/hw.h"
 #include "render/render.h"
@@ -27,7 +27,7 @@ struct chosen {
     bool all; /* `all` was among the operands */
 };
 
-struct work { /* of one run of the command; work_release() takes it in any state */
+struct render_work { /* of one run of the command; work_release() takes it in any state */
     struct cmd_ctx *ctx;
     const struct render_opts *opts;
     const char *file; /* the spec's, as it is given */
@@ -42,7 +42,7 @@ struct work { /* of one run of the command; work_release() takes it in any state
     struct render_recovery recovered;
 };
 
-static void work_release(struct work *w)
+static void work_release(struct render_work *w)
 {
     render_recovery_release(&w->recovered);
     render_changes_release(&w->changes);
@@ -146,7 +146,7 @@ static enum rc run_list(struct cmd_ctx *ctx, bool json)
 
 /* ---- reading ---- */
 
-static enum rc read_inventories(struct work *w, struct err *err)
+static enum rc read_inventories(struct render_work *w, struct err *err)
 {
     const struct opt_strs *given = &w->opts->inventory;
     enum rc rc = RC_OK;
@@ -169,7 +169,7 @@ static enum rc read_inventories(struct work *w, struct err *err)
 static enum rc spec_render(struct spec *s, bool whole, struct spec_diags *diags, void *ctx,
                            struct err *err)
 {
-    struct work *w = ctx;
+    struct render_work *w = ctx;
     struct chosen part = { 0 }, *chosen = whole ? &w->chosen : &part;
     struct render_set set = { 0 };
     enum rc rc;
@@ -189,7 +189,7 @@ static enum rc spec_render(struct spec *s, bool whole, struct spec_diags *diags,
 }
 
 /* Files are rendered with it. */
-static enum rc read_spec(struct work *w, struct err *err)
+static enum rc read_spec(struct render_work *w, struct err *err)
 {
     enum rc rc =
         spec_load_judged(w->file, &(struct spec_judge){ spec_render, w }, &w->spec, &w->diags, err);
@@ -202,7 +202,7 @@ static enum rc read_spec(struct work *w, struct err *err)
 
 /* ---- what is told ---- */
 
-static const char *spec_name(const struct work *w)
+static const char *spec_name(const struct render_work *w)
 {
     return str_eq(w->file, "-") ? "standard input" : w->file;
 }
@@ -229,7 +229,7 @@ static void tell_targets(const struct chosen *c, struct buf *out)
         buf_addf(out, "%s%s", !i ? "" : i + 1 == c->count ? " and " : ", ", c->items[i]->name);
 }
 
-static void tell_written(struct work *w, const char *dir)
+static void tell_written(struct render_work *w, const char *dir)
 {
     static const enum table_colour colours[] = { COLOUR_GREEN, COLOUR_YELLOW, COLOUR_NONE,
                                                  COLOUR_RED };
@@ -282,7 +282,7 @@ static void json_file(struct json_out *o, const struct render_change *c, const c
 }
 
 /* `dir` NULL: nothing was written or compared. */
-static void tell_json(struct work *w, const char *dir, bool written)
+static void tell_json(struct render_work *w, const char *dir, bool written)
 {
     struct json_out o;
 
@@ -319,7 +319,7 @@ static void tell_json(struct work *w, const char *dir, bool written)
 }
 
 /* The spec's faults, each where it stands; the error is then one line about all of them. */
-static enum rc tell_faults(struct work *w, enum rc rc, struct err *err)
+static enum rc tell_faults(struct render_work *w, enum rc rc, struct err *err)
 {
     struct buf text = { 0 };
     size_t n = w->diags.count + w->diags.dropped;
@@ -339,7 +339,7 @@ static enum rc tell_faults(struct work *w, enum rc rc, struct err *err)
 }
 
 /* What is not followed to the letter; with --strict nothing is written then. */
-static enum rc tell_warnings(struct work *w, struct err *err)
+static enum rc tell_warnings(struct render_work *w, struct err *err)
 {
     size_t n = w->diags.warning_count + w->diags.warning_dropped;
     bool refuse = w->opts->strict && n;
@@ -362,7 +362,7 @@ static enum rc tell_warnings(struct work *w, struct err *err)
 
 /* Files that somebody edited since they were rendered, on stderr.  Returns how many were, or would
  * be, set aside: those need a person. */
-static size_t tell_edits(const struct work *w, const char *dir)
+static size_t tell_edits(const struct render_work *w, const char *dir)
 {
     static const char *const words[] = {
         [RENDER_EDIT_KEPT] = "it stays as it is, since what is rendered has not changed",
@@ -388,7 +388,7 @@ static size_t tell_edits(const struct work *w, const char *dir)
 
 /* What a run that was killed left in the folder, before anything else is looked at.  What it set
  * aside is told here: it could not. */
-static enum rc recover_folder(struct work *w, const char *dir, struct err *err)
+static enum rc recover_folder(struct render_work *w, const char *dir, struct err *err)
 {
     static const char *const words[] = {
         [RENDER_RECOVER_FINISHED] = "the rest of its files are in place now",
@@ -409,7 +409,7 @@ static enum rc recover_folder(struct work *w, const char *dir, struct err *err)
 
 /* ---- the three things that are done with a set ---- */
 
-static enum rc do_check(struct work *w)
+static enum rc do_check(struct render_work *w)
 {
     struct cmd_ctx *ctx = w->ctx;
 
@@ -442,7 +442,7 @@ static void print_diff(struct cmd_ctx *ctx, const struct buf *diff)
     }
 }
 
-static enum rc do_diff(struct work *w, const struct render_where *where, struct err *err)
+static enum rc do_diff(struct render_work *w, const struct render_where *where, struct err *err)
 {
     struct buf diff = { 0 };
     size_t changed = 0, foreign = 0;
@@ -473,7 +473,7 @@ static enum rc do_diff(struct work *w, const struct render_where *where, struct 
     return rc;
 }
 
-static enum rc do_write(struct work *w, const struct render_where *where, struct err *err)
+static enum rc do_write(struct render_work *w, const struct render_where *where, struct err *err)
 {
     enum rc rc = render_write(&w->set, where, &w->changes, err);
 
@@ -509,7 +509,7 @@ static enum rc check_opts(const struct cmd_ctx *ctx, const struct render_opts *o
 static enum rc run_render(struct cmd_ctx *ctx, struct err *err)
 {
     const struct render_opts *o = ctx->opts;
-    struct work w = { .ctx = ctx, .opts = o, .file = o->file ? o->file : "stoker.yaml" };
+    struct render_work w = { .ctx = ctx, .opts = o, .file = o->file ? o->file : "stoker.yaml" };
     struct render_where where = { .dir = o->diff  ? o->diff
                                          : o->out ? o->out
                                                   : "out",

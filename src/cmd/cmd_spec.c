@@ -2,7 +2,7 @@
 /* stoker spec: check, show, example, doc. */
 #include "base/str.h"
 #include "base/text/json.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "render/render.h"
 #include "spec/spec.h"
 

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "model/model.h"
 #include "model/tokenizer.h"
 #include "os/file.h"
@@ -31,7 +31,7 @@ struct tokenize_opts {
     bool pair, left, no_specials, json, ids, offsets, decode;
 };
 
-struct job {
+struct tokenize_job {
     const struct tokenize_opts *o;
     struct tokenizer *t;
     struct tok_scratch *scratch;
@@ -44,7 +44,7 @@ struct job {
 };
 
 /* ---- output ---- */
-static enum rc flush(struct job *j, struct err *err)
+static enum rc flush(struct tokenize_job *j, struct err *err)
 {
     if (j->out->over)
         return err_set(err, RC_LIMIT, "the result of line %zu of '%s' is too long", j->line,
@@ -63,7 +63,7 @@ static void add_u32(struct buf *b, uint32_t v)
     buf_add(b, digits + n, sizeof(digits) - n);
 }
 
-static void print_plain(struct job *j, const struct tok_out *r)
+static void print_plain(struct tokenize_job *j, const struct tok_out *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (i)
@@ -82,7 +82,7 @@ static void print_plain(struct job *j, const struct tok_out *r)
     buf_addc(j->out, '\n');
 }
 
-static void print_json(struct job *j, const struct tok_out *r)
+static void print_json(struct tokenize_job *j, const struct tok_out *r)
 {
     struct json_out w;
 
@@ -118,7 +118,7 @@ static void print_json(struct job *j, const struct tok_out *r)
 }
 
 /* ---- a line ---- */
-static enum rc encode_line(struct job *j, const char *p, size_t len, struct err *err)
+static enum rc encode_line(struct tokenize_job *j, const char *p, size_t len, struct err *err)
 {
     struct tok_text a = { p, len }, b = { 0 };
     const char *tab = j->o->pair ? memchr(p, '\t', len) : NULL;
@@ -139,7 +139,8 @@ static enum rc encode_line(struct job *j, const char *p, size_t len, struct err 
     return RC_OK;
 }
 
-static enum rc read_ids(struct job *j, const char *p, size_t len, size_t *out, struct err *err)
+static enum rc read_ids(struct tokenize_job *j, const char *p, size_t len, size_t *out,
+                        struct err *err)
 {
     size_t n = 0;
 
@@ -164,7 +165,7 @@ static enum rc read_ids(struct job *j, const char *p, size_t len, size_t *out, s
     return RC_OK;
 }
 
-static enum rc decode_line(struct job *j, const char *p, size_t len, struct err *err)
+static enum rc decode_line(struct tokenize_job *j, const char *p, size_t len, struct err *err)
 {
     struct json_out w;
     struct buf text = { 0 };
@@ -187,7 +188,7 @@ static enum rc decode_line(struct job *j, const char *p, size_t len, struct err 
     return rc;
 }
 
-static enum rc one_line(struct job *j, const char *p, size_t len, struct err *err)
+static enum rc one_line(struct tokenize_job *j, const char *p, size_t len, struct err *err)
 {
     enum rc rc;
 
@@ -200,7 +201,7 @@ static enum rc one_line(struct job *j, const char *p, size_t len, struct err *er
 
 /* ---- files ---- */
 /* Whole lines of in[0..len); what is left of the last one is moved to the front. */
-static enum rc lines(struct job *j, struct buf *in, struct err *err)
+static enum rc lines(struct tokenize_job *j, struct buf *in, struct err *err)
 {
     size_t at = 0;
     enum rc rc = RC_OK;
@@ -218,7 +219,7 @@ static enum rc lines(struct job *j, struct buf *in, struct err *err)
     return rc;
 }
 
-static enum rc read_lines(struct job *j, int fd, struct buf *in, struct err *err)
+static enum rc read_lines(struct tokenize_job *j, int fd, struct buf *in, struct err *err)
 {
     char *block = xmalloc(READ_BYTES);
     enum rc rc = RC_OK;
@@ -244,7 +245,7 @@ static enum rc read_lines(struct job *j, int fd, struct buf *in, struct err *err
     return rc;
 }
 
-static enum rc one_file(struct job *j, const char *path, struct err *err)
+static enum rc one_file(struct tokenize_job *j, const char *path, struct err *err)
 {
     struct buf in = { .max = TOK_TEXT_MAX + (size_t)READ_BYTES };
     bool is_stdin = !path || str_eq(path, "-");
@@ -291,7 +292,7 @@ static enum tok_truncate strategy(const struct tokenize_opts *o)
 static enum rc run_tokenize(struct cmd_ctx *ctx, struct err *err)
 {
     const struct tokenize_opts *o = ctx->opts;
-    struct job j = { .o = o, .out = &ctx->out };
+    struct tokenize_job j = { .o = o, .out = &ctx->out };
     enum rc rc;
 
     if (!o->model) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker up: its options; src/up does the rest. */
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "spec/spec.h"
 #include "up/up.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* completion: the command table as completion scripts for bash, zsh and fish. */
 #include "base/buf.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 
 #include <ctype.h>
 #include <string.h>

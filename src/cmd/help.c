@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/utf8.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "health/health.h"
 #include "hw/hw.h"
 

@@ -3,7 +3,7 @@
  *
  * A plain file whose disk fills in the middle of a write is cut back to where the write began:
  * what it holds then ends where a result ended. */
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

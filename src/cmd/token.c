@@ -4,7 +4,7 @@
  * away, and a link that is turned (as Kubernetes does) is seen like a file that is written. */
 #include "base/log.h"
 #include "base/str.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "os/clock.h"
 #include "os/token_file.h"
 

@@ -4,7 +4,7 @@
  * The first line is "stoker VERSION" and nothing else: scripts read it.  What is opened at run time
  * is opened here too, because what is installed differs from machine to machine; no driver is
  * called, so that a wedged GPU cannot stop it. */
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "engine/plugin.h"
 
 #include <curses.h>

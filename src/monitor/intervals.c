@@ -435,13 +435,13 @@ static void smooth(enum bottleneck_class *c, size_t n)
 }
 
 /* Intervals [from, to) of each phase. */
-struct stretch {
+struct phase_stretch {
     size_t from, to;
 };
 
 /* Facts of neighbours added up may give another verdict than each alone had: those that are equal
  * now are one, judged anew. */
-static size_t join_equal(const struct monitor *m, struct stretch *s, struct monitor_phase *p,
+static size_t join_equal(const struct monitor *m, struct phase_stretch *s, struct monitor_phase *p,
                          size_t n)
 {
     for (size_t i = 1; i < n;) {
@@ -462,7 +462,7 @@ static size_t join_equal(const struct monitor *m, struct stretch *s, struct moni
 size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t cap)
 {
     enum bottleneck_class *c = xcalloc(m->interval_count ? m->interval_count : 1, sizeof(*c));
-    struct stretch *s = xcalloc(cap, sizeof(*s));
+    struct phase_stretch *s = xcalloc(cap, sizeof(*s));
     size_t n = 0, from = 0;
 
     for (size_t i = 0; i < m->interval_count; i++) {
@@ -475,7 +475,7 @@ size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t
         if (i < m->interval_count &&
             (c[i] == c[from] || n + 1 == cap)) /* the last takes the rest */
             continue;
-        s[n] = (struct stretch){ from, i };
+        s[n] = (struct phase_stretch){ from, i };
         judge_run(m, from, i, &out[n++]);
         from = i;
     }

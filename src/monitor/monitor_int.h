@@ -4,7 +4,7 @@
  *   monitor_run.c     the life of a run, the command that is watched, the files it fills
  *   intervals.c       from seconds to intervals: sums, verdicts, lines, rows
  *   remote_agent.c    another agent's history as the source
- *   targets.c         what is wanted, and whether it was met
+ *   monitor_targets.c what is wanted, and whether it was met
  *   spec_goals.c      what a spec's goals want, and where its agent is
  *   monitor_report.c  the report as text
  *   monitor_json.c    and as JSON
@@ -42,7 +42,7 @@ enum {
 enum target_stat { TARGET_MEAN, TARGET_P50, TARGET_P95, TARGET_MIN, TARGET_MAX, TARGET_RISE };
 enum target_op { TARGET_GE, TARGET_GT, TARGET_LE, TARGET_LT };
 enum target_state { TARGET_UNKNOWN, TARGET_MET, TARGET_FAILED };
-struct target {
+struct monitor_target {
     char text[TELEMETRY_NAME_MAX + 64]; /* as it is written */
     char metric[TELEMETRY_NAME_MAX];
     enum target_stat stat;
@@ -59,7 +59,7 @@ struct target_result {
     enum target_state state;
 };
 /* "gpu.util>=90", "p95(gpu.temp)<85"; RC_USAGE says what is wrong. */
-enum rc target_parse(const char *text, struct target *out, struct err *err) MUST_USE;
+enum rc target_parse(const char *text, struct monitor_target *out, struct err *err) MUST_USE;
 
 /* ---- the watch */
 struct monitor_interval {
@@ -74,7 +74,7 @@ struct monitor_phase {
 struct monitor {
     pthread_mutex_t lock; /* all below while a source runs */
     int64_t interval_ns;
-    struct target targets[MONITOR_TARGETS_MAX];
+    struct monitor_target targets[MONITOR_TARGETS_MAX];
     size_t target_count;
     struct window *all, *span; /* of the run, of the interval under way */
     uint64_t samples;
@@ -135,8 +135,8 @@ enum rc targets_of_goals(struct monitor *m, const struct spec *s, struct err *er
  * runs on.  *out_host NULL: this machine; else heap memory, the caller's. */
 enum rc monitor_spec_host(const struct monitor_opts *a, const struct spec *s, char **out_host,
                           struct err *err) MUST_USE;
-size_t target_judge(const struct monitor *m, const struct target *t, struct target_result *out,
-                    size_t cap);
+size_t target_judge(const struct monitor *m, const struct monitor_target *t,
+                    struct target_result *out, size_t cap);
 const char *target_word(enum target_state s);
 /* One that an option asked for and that could not be judged counts as failed, too. */
 bool targets_failed(const struct monitor *m);

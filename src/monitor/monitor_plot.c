@@ -38,14 +38,14 @@ static const char style[] =
     ".p10{fill:#f3e3a8}\n";
 static_assert(BOTTLENECK_CLASSES == 11, "a colour for each class");
 
-struct panel {
+struct plot_panel {
     const char *title, *metric, *whole; /* whole: in percent of this metric's mean; NULL */
     double scale, most;                 /* most 0: as the values are */
     const char *unit;
     const char *target; /* metric of targets whose lines are drawn */
     double target_scale;
 };
-static const struct panel panels[] = {
+static const struct plot_panel panels[] = {
     { "GPU utilisation", "gpu.util", NULL, 1, 100, "%", "gpu.util", 1 },
     { "tensor cores", "gpu.prof.tensor", NULL, 100, 100, "%", "gpu.prof.tensor", 100 },
     { "memory used", "gpu.fb.used", "gpu.fb.total", 100, 100, "%", "gpu.memory", 1 },
@@ -173,10 +173,10 @@ static void draw_line(struct plot *p, const struct window_slot *s, size_t colour
     buf_release(&d);
 }
 
-static void target_lines(struct plot *p, const struct panel *n, double most)
+static void target_lines(struct plot *p, const struct plot_panel *n, double most)
 {
     for (size_t i = 0; i < p->m->target_count; i++) {
-        const struct target *t = &p->m->targets[i];
+        const struct monitor_target *t = &p->m->targets[i];
         double y;
         if (!str_eq(t->metric, n->target) || t->stat == TARGET_RISE)
             continue;
@@ -186,7 +186,7 @@ static void target_lines(struct plot *p, const struct panel *n, double most)
     }
 }
 
-static double panel_most(const struct plot *p, const struct panel *n)
+static double panel_most(const struct plot *p, const struct plot_panel *n)
 {
     double most = n->most;
 
@@ -201,7 +201,7 @@ static double panel_most(const struct plot *p, const struct panel *n)
     return n->most > 0 ? n->most : round_up(most);
 }
 
-static void draw_panel(struct plot *p, const struct panel *n)
+static void draw_panel(struct plot *p, const struct plot_panel *n)
 {
     double most = panel_most(p, n);
     bool any = false;

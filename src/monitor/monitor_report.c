@@ -359,8 +359,8 @@ static void add_gpu_list(const int *gpus, size_t n, struct buf *out)
 }
 
 /* Those of one target that are in this state, in one line. */
-static void add_short_target(const struct target *t, const struct target_result *r, size_t n,
-                             enum target_state state, struct table *table)
+static void add_short_target(const struct monitor_target *t, const struct target_result *r,
+                             size_t n, enum target_state state, struct table *table)
 {
     double lo = INFINITY, hi = -INFINITY;
     int gpus[MONITOR_RESULTS_MAX];

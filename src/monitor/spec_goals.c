@@ -46,7 +46,7 @@ static enum rc add_goal_side(struct monitor *m, const struct spec_goal *g,
     const struct spec_quantity *q = least ? &g->min : &g->max;
     const char *stat = target_stat_of(a, metric, least);
     char text[TELEMETRY_NAME_MAX + 64];
-    struct target *t;
+    struct monitor_target *t;
 
     if (!q->known)
         return RC_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* draw_gpu: GPUs, a line each where there are many, a card of three lines where there is room. */
 #include "base/text/utf8.h"
-#include "top/draw_int.h"
+#include "top/top_int.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ size_t draw_gpu_count(const struct top_frame *f)
 }
 
 /* ---- a line each */
-enum column {
+enum gpu_column {
     COL_GPU,
     COL_UTIL,
     COL_MEM,
@@ -168,8 +168,8 @@ static const struct {
 /* Widths for a screen: what is shown has its least width, the bars share most of the rest. */
 static void spread(int cols, int width[COL_COUNT])
 {
-    static const enum column order[] = { COL_POWER, COL_CLOCK, COL_RX, COL_TX,
-                                         COL_UTIL,  COL_MEM,   COL_WHY };
+    static const enum gpu_column order[] = { COL_POWER, COL_CLOCK, COL_RX, COL_TX,
+                                             COL_UTIL,  COL_MEM,   COL_WHY };
     int left = cols;
 
     for (int c = 0; c < COL_COUNT; c++) {
@@ -191,7 +191,7 @@ static void spread(int cols, int width[COL_COUNT])
 }
 
 static void cell(struct grid *g, int row, int col, int width, const struct top_gpu *gpu,
-                 enum column c)
+                 enum gpu_column c)
 {
     char text[2 * DRAW_WORD_MAX + 2], word[DRAW_WORD_MAX];
     enum grid_look look = LOOK_PLAIN;
@@ -247,7 +247,7 @@ static void list_row(struct grid *g, int row, const int width[COL_COUNT], const 
         if (width[c] <= 0)
             continue;
         if (gpu)
-            cell(g, row, col, width[c], gpu, (enum column)c);
+            cell(g, row, col, width[c], gpu, (enum gpu_column)c);
         else if (columns[c].left)
             (void)grid_text(g, row, col, width[c], LOOK_TITLE, columns[c].title);
         else /* that of received stands over sent too */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* draw_plot: lines over time, the newest at the right.  A column whose value is unknown is blank; a
  * known zero has the lowest mark, so that the two differ. */
-#include "top/draw_int.h"
+#include "top/top_int.h"
 
 #include <math.h>
 #include <stdio.h>

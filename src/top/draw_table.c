@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* draw_table: processes. */
-#include "top/draw_int.h"
+#include "top/top_int.h"
 
 #include <math.h>
 #include <stdio.h>

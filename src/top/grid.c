@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "top/grid.h"
+#include "top/grid_int.h"
 
 #include "base/mem.h"
 #include "base/text/utf8.h"

@@ -8,7 +8,7 @@
  *     table             the rest
  *     foot     1 row    keys, a question, a word */
 #include "base/text/utf8.h"
-#include "top/draw_int.h"
+#include "top/top_int.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * periods, so a gap in time is a gap in the line. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "top/top.h"
+#include "top/top_int.h"
 
 #include <assert.h>
 #include <math.h>

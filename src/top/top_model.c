@@ -3,7 +3,7 @@
  * only a text that is no JSON, or no agent's, is an error. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "top/top.h"
+#include "top/top_int.h"
 
 #include <math.h>
 #include <stdlib.h>

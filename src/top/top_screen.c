@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/signals.h"
-#include "top/top.h"
+#include "top/top_int.h"
 
 #include <langinfo.h>
 #include <locale.h>
@@ -32,7 +32,7 @@ struct screen {
     short pairs[LOOK_COUNT];
 };
 
-enum rc screen_signals(int *out_fd, struct err *err)
+enum rc top_signals(int *out_fd, struct err *err)
 {
     static const int list[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP };
 

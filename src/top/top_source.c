@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "os/clock.h"
 #include "os/net/web.h"
-#include "top/top.h"
+#include "top/top_int.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 /* top_view: what keys choose. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "top/top.h"
+#include "top/top_int.h"
 
 #include <math.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ static int compare(enum top_sort by, const struct top_process *a, const struct t
     }
 }
 
-struct order {
+struct view_order {
     const struct top_view *v;
     const struct top_snap *s;
 };
@@ -64,7 +64,7 @@ struct order {
 /* Most first for figures, least first for names; ties stay as they are by pid. */
 static int in_order(const void *a, const void *b, void *arg)
 {
-    const struct order *o = arg;
+    const struct view_order *o = arg;
     size_t i = *(const size_t *)a, k = *(const size_t *)b;
     int c = compare(o->v->sort, &o->s->processes[k], &o->s->processes[i]);
 
@@ -75,7 +75,7 @@ static int in_order(const void *a, const void *b, void *arg)
 
 size_t *top_sorted(const struct top_view *v, const struct top_snap *s, size_t *count)
 {
-    struct order o = { v, s };
+    struct view_order o = { v, s };
     size_t *out = xcalloc(s->process_count + 1, sizeof(*out)), n = 0;
 
     for (size_t i = 0; i < s->process_count; i++)

@@ -57,7 +57,7 @@ static void child_env(const struct up *u)
     (void)unsetenv("WATCHDOG_PID");
 }
 
-static void start(struct up *u, struct part *p)
+static void start(struct up *u, struct up_part *p)
 {
     pid_t parent = getpid(), pid;
 
@@ -86,7 +86,7 @@ static void start(struct up *u, struct part *p)
     p->pid = pid;
 }
 
-static void ended(struct up *u, struct part *p, int status)
+static void ended(struct up *u, struct up_part *p, int status)
 {
     int64_t now = clock_mono_ms();
 
@@ -115,7 +115,7 @@ static void reap(struct up *u)
     }
 }
 
-static void watch(struct part *p)
+static void watch(struct up_part *p)
 {
     if (!p->pid || clock_mono_ms() - p->alive_ms < UP_WATCHDOG_MS)
         return;
@@ -134,7 +134,7 @@ static void take_value(const char *line, const char *key, char *out, size_t cap)
     }
 }
 
-static void take_line(struct part *p, const char *line)
+static void take_line(struct up_part *p, const char *line)
 {
     p->alive_ms = clock_mono_ms();
     if (str_eq(line, "READY=1"))
@@ -212,7 +212,7 @@ static void row(struct buf *out, const char *name, const char *fmt, ...)
 
 static void show_screen(const struct up *u)
 {
-    const struct part *agent = &u->parts[PART_AGENT], *serve = &u->parts[PART_SERVE];
+    const struct up_part *agent = &u->parts[PART_AGENT], *serve = &u->parts[PART_SERVE];
     struct buf out = { 0 };
 
     buf_adds(&out, "\nstoker " STOKER_VERSION " runs this node\n\n");
@@ -303,7 +303,7 @@ static void stop(struct up *u)
 static enum rc check_start(const struct up *u, struct err *err)
 {
     for (size_t i = 0; i < PARTS; i++) {
-        const struct part *p = &u->parts[i];
+        const struct up_part *p = &u->parts[i];
         if (!p->wanted || p->pid || p->was_ready || u->upgraded || !p->begun_ms ||
             (u->args->try_it && p->status == 0))
             continue;
@@ -316,7 +316,7 @@ static enum rc check_start(const struct up *u, struct err *err)
 
 static bool tried(const struct up *u)
 {
-    const struct part *serve = &u->parts[PART_SERVE], *agent = &u->parts[PART_AGENT];
+    const struct up_part *serve = &u->parts[PART_SERVE], *agent = &u->parts[PART_AGENT];
 
     return u->args->try_it && (!serve->wanted || (!serve->pid && serve->begun_ms)) &&
            (!agent->wanted || agent->ready);
@@ -325,7 +325,7 @@ static bool tried(const struct up *u)
 static void turn(struct up *u)
 {
     for (size_t i = 0; i < PARTS; i++) {
-        struct part *p = &u->parts[i];
+        struct up_part *p = &u->parts[i];
         bool once = u->args->try_it && p->begun_ms;
         if (p->wanted && !p->pid && !once && clock_mono_ms() >= p->next_ms)
             start(u, p);
@@ -362,7 +362,7 @@ static bool program_starts(const struct up *u)
 }
 
 /* Requests under way are answered.  False: the end of all was asked for meanwhile. */
-static bool end_part(struct up *u, struct part *p)
+static bool end_part(struct up *u, struct up_part *p)
 {
     int64_t until = clock_mono_ms() + u->stop_ms;
 

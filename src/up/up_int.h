@@ -19,7 +19,7 @@ enum {
 };
 
 enum { PART_AGENT, PART_SERVE, PARTS };
-struct part {
+struct up_part {
     const char *name;
     const char *argv[UP_ARGS_MAX];
     size_t argc;
@@ -34,7 +34,7 @@ struct part {
 
 struct up {
     const struct up_opts *args;
-    struct part parts[PARTS];
+    struct up_part parts[PARTS];
     int signals, notify;
     char notify_name[64];
     char self[FILE_PATH_MAX];

@@ -26,13 +26,13 @@
 static const char up_model[] = "all-MiniLM-L6-v2"; /* served when nothing else is asked for */
 enum { UP_DRAIN_MARGIN_MS = 10000 };               /* after serve's own drain time */
 
-static void arg(struct part *p, const char *a)
+static void arg(struct up_part *p, const char *a)
 {
     if (p->argc < UP_ARGS_MAX - 1)
         p->argv[p->argc++] = a;
 }
 
-static void arg2(struct part *p, const char *name, const char *value)
+static void arg2(struct up_part *p, const char *name, const char *value)
 {
     if (value) {
         arg(p, name);
@@ -40,13 +40,13 @@ static void arg2(struct part *p, const char *name, const char *value)
     }
 }
 
-static void arg_list(struct part *p, const char *name, const struct opt_strs *values)
+static void arg_list(struct up_part *p, const char *name, const struct opt_strs *values)
 {
     for (size_t i = 0; i < values->count; i++)
         arg2(p, name, values->items[i]);
 }
 
-static void common_args(const struct up_opts *a, struct part *p)
+static void common_args(const struct up_opts *a, struct up_part *p)
 {
     static_assert(UP_ARGS_MAX > 6 * ARGS_REPEAT_MAX + 64, "every option fits");
     arg2(p, "--file", a->spec);
@@ -83,7 +83,7 @@ static int given_take(struct up *u, const char *name, int port)
     return -1;
 }
 
-static void hold(struct part *p, const char *name, int fd)
+static void hold(struct up_part *p, const char *name, int fd)
 {
     struct listen_fd *s = &p->sockets.items[p->sockets.count++];
 
@@ -102,7 +102,7 @@ static enum rc port_of(const char *given, int dflt, int *out, struct err *err)
 }
 
 /* Opens it, or takes the one that was handed over; *port becomes the one it has. */
-static enum rc hold_port(struct up *u, struct part *p, const char *name, const char *address,
+static enum rc hold_port(struct up *u, struct up_part *p, const char *name, const char *address,
                          int *port, struct err *err)
 {
     char at[HTTP_ADDRESS_MAX];
@@ -154,7 +154,7 @@ static const char *figures_token_file(const struct up *u)
                                  : NULL;
 }
 
-static enum rc hold_agent_port(struct up *u, struct part *p, bool metrics, struct err *err)
+static enum rc hold_agent_port(struct up *u, struct up_part *p, bool metrics, struct err *err)
 {
     const struct up_opts *a = u->args;
     const char *given = metrics ? a->metrics_port : a->agent_port;
@@ -174,12 +174,12 @@ static enum rc hold_agent_port(struct up *u, struct part *p, bool metrics, struc
 
 static enum rc plan_agent(struct up *u, struct err *err)
 {
-    struct part *p = &u->parts[PART_AGENT];
+    struct up_part *p = &u->parts[PART_AGENT];
     const struct up_opts *a = u->args;
     enum rc rc = RC_OK;
 
     u->agent_off = u->spec && !u->spec->agent.enabled && !a->demo; /* the demo is asked for */
-    *p = (struct part){ .name = "agent", .wanted = !a->no_agent && !u->agent_off };
+    *p = (struct up_part){ .name = "agent", .wanted = !a->no_agent && !u->agent_off };
     arg(p, "stoker");
     arg(p, "agent");
     common_args(a, p);
@@ -230,7 +230,7 @@ static enum rc spec_take(struct up *u, struct err *err)
 }
 
 /* The default model where none is named, when it is here. */
-static void plan_models(struct up *u, struct part *p)
+static void plan_models(struct up *u, struct up_part *p)
 {
     char dir[FILE_PATH_MAX];
 
@@ -252,7 +252,7 @@ static void plan_models(struct up *u, struct part *p)
 /* Where the agent finds it: a wildcard is reached by loopback. */
 static enum rc find_serve_url(struct up *u, struct err *err)
 {
-    const struct part *p = &u->parts[PART_SERVE];
+    const struct up_part *p = &u->parts[PART_SERVE];
     bool tls = u->args->tls_cert || (u->spec && u->spec->serve.tls_cert);
     char address[HTTP_ADDRESS_MAX];
     const char *host = address;
@@ -274,7 +274,7 @@ static enum rc find_serve_url(struct up *u, struct err *err)
     return RC_OK;
 }
 
-static enum rc hold_admin_socket(struct up *u, struct part *p, struct err *err)
+static enum rc hold_admin_socket(struct up *u, struct up_part *p, struct err *err)
 {
     char at[FILE_PATH_MAX];
     int fd = given_take(u, "admin", 0), port;
@@ -293,7 +293,7 @@ static enum rc hold_admin_socket(struct up *u, struct part *p, struct err *err)
     return rc;
 }
 
-static enum rc hold_serve_ports(struct up *u, struct part *p, struct err *err)
+static enum rc hold_serve_ports(struct up *u, struct up_part *p, struct err *err)
 {
     const struct up_opts *a = u->args;
     const char *listen = a->listen ? a->listen : u->spec ? u->spec->serve.listen : "127.0.0.1";
@@ -313,9 +313,9 @@ static enum rc hold_serve_ports(struct up *u, struct part *p, struct err *err)
 
 static enum rc plan_serve(struct up *u, struct err *err)
 {
-    struct part *p = &u->parts[PART_SERVE];
+    struct up_part *p = &u->parts[PART_SERVE];
 
-    *p = (struct part){ .name = "serve" };
+    *p = (struct up_part){ .name = "serve" };
     arg(p, "stoker");
     arg(p, "serve");
     common_args(u->args, p);

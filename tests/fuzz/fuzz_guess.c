@@ -2,7 +2,7 @@
 /* What servers say of themselves, and addresses as people write them. */
 #include "fuzz.h"
 
-#include "bench/bench_api.h"
+#include "bench/bench_int.h"
 
 #include <stdlib.h>
 #include <string.h>

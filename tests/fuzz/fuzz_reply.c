@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "bench/reply_check.h"
+#include "bench/bench_int.h"
 #include "os/net/reply.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * "---" between them. */
 #include "fuzz.h"
 
-#include "top/top.h"
+#include "top/top_int.h"
 
 #include <stdlib.h>
 #include <string.h>

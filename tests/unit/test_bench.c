@@ -8,8 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "bench/bench_report.h"
-#include "bench/reply_check.h"
+#include "bench/bench_int.h"
 #include "os/clock.h"
 
 #include <math.h>
@@ -45,7 +44,7 @@ TEST(texts_follow_their_law_and_their_seed)
 
 static void check_api(const struct peer_api *api, enum api_route route)
 {
-    struct text items[3] = { { "one \"quoted\"", 12 }, { "two\n", 4 }, { "\xff", 1 } };
+    struct bench_text items[3] = { { "one \"quoted\"", 12 }, { "two\n", 4 }, { "\xff", 1 } };
     struct texts t = { items, 3, NULL };
     struct url u = { .host = "h", .port = "1", .prefix = "/p" };
     struct api_ask ask = { &u, api, route, "the model", "secret", 2, &t, &t };
@@ -226,7 +225,7 @@ struct box { /* a server, requests for it and a load */
     struct texts texts;
     struct api_requests reqs;
     struct url url;
-    struct load *load;
+    struct bench_load *load;
     struct load_stats *stats;
 };
 

@@ -2,7 +2,7 @@
 /* cases of `stoker bench engine`: lengths, batches, tokens, the order of rows. */
 #include "test.h"
 
-#include "bench/cases.h"
+#include "bench/bench_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,7 @@
 #include "test.h"
 
 #include "base/mem.h"
-#include "bench/hist.h"
-#include "bench/texts.h"
+#include "bench/bench_int.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "top/top.h"
+#include "top/top_int.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #define CMD_AGENT_CMD_AGENT_INT_H
 #include "agent/agent.h"
 #include "base/arena.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "os/file.h"
 #include "os/net/listen_fds.h"
 #include "spec/spec.h"

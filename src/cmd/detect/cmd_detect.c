@@ -3,7 +3,7 @@
  * form of what it found.  A form is a row of forms[]; detect_nccl.c has those that
  * go through nccl/. */
 #include "base/str.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "cmd/detect/detect_int.h"
 #include "health/health.h"
 #include "hw/print/hw_print.h"
@@ -140,27 +140,28 @@ static enum rc form_against(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
 }
 
 /* ---- which form ---- */
-struct form {
+struct detect_form {
     const char *option; /* as the user writes it */
     bool json;          /* may be had as JSON */
     enum rc (*run)(struct cmd_ctx *ctx, struct hw *hw, struct err *err);
 };
 
-static const struct form form_default = { "", true, form_page };
-static const struct form form_plain_json = { "--json", true, form_json };
-static const struct form forms[] = {
+static const struct detect_form form_default = { "", true, form_page };
+static const struct detect_form form_plain_json = { "--json", true, form_json };
+static const struct detect_form forms[] = {
     { "--topo", true, form_topo },   { "--svg", false, form_svg },
     { "--env", true, form_env },     { "--why", true, form_why },
     { "--check", true, form_check }, { "--against", true, form_against },
 };
 
 /* Exactly one form; --json alone is the inventory, beside --env or --check its JSON. */
-static enum rc choose_form(const struct detect_opts *o, const struct form **out, struct err *err)
+static enum rc choose_form(const struct detect_opts *o, const struct detect_form **out,
+                           struct err *err)
 {
     const bool given[ARRAY_SIZE(forms)] = {
         o->topo, o->svg, o->env, o->why, o->check.count > 0 || o->file, o->against
     };
-    const struct form *chosen = NULL;
+    const struct detect_form *chosen = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
         if (!given[i])
@@ -268,7 +269,7 @@ static enum rc peer_check(const struct detect_opts *o, struct err *err)
 static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
 {
     const struct detect_opts *o = ctx->opts;
-    const struct form *form = NULL;
+    const struct detect_form *form = NULL;
     struct hw *hw = NULL;
     struct hw_env *env = NULL;
     struct arena a = { 0 };

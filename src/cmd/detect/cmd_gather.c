@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "base/text/json.h"
 #include "base/text/units.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "cmd/detect/detect_int.h"
 #include "hw/capture/capture_mask.h"
 
@@ -160,20 +160,20 @@ static enum rc write_capture(struct recorder *rec, const char *path, bool force,
     return rc;
 }
 
-struct tally {
+struct gather_tally {
     size_t files, bytes;
 };
 
 static void tally_file(void *arg, const char *path, struct buf *io)
 {
-    struct tally *t = arg;
+    struct gather_tally *t = arg;
 
     (void)path;
     t->files++;
     t->bytes += io->len;
 }
 
-static void report_json(struct cmd_ctx *ctx, const struct hw *hw, const struct tally *t)
+static void report_json(struct cmd_ctx *ctx, const struct hw *hw, const struct gather_tally *t)
 {
     const struct gather_opts *o = ctx->opts;
     struct json_out w;
@@ -193,7 +193,7 @@ static void report(struct cmd_ctx *ctx, const struct hw *hw, struct recorder *re
                    const struct buf *masked)
 {
     const struct gather_opts *o = ctx->opts;
-    struct tally t = { 0 };
+    struct gather_tally t = { 0 };
     char size[UNITS_TEXT_MAX];
 
     recorder_each(rec, tally_file, &t);

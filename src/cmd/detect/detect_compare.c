@@ -6,7 +6,7 @@
  * No inventory is kept: 4096 machines take no more memory than what differs between them. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "cmd/detect/detect_int.h"
 #include "cmd/detect/machine_int.h"
 #include "hw/compare/compare.h"
@@ -17,12 +17,12 @@
 
 enum { FINDINGS_MAX = 1024 }; /* different contradictions to a spec */
 
-struct machine {
+struct compare_machine {
     const char *file, *host, *stem; /* in the arena of the paths; host NULL: unknown */
     const char *name;               /* of the two the one that is nobody else's */
     size_t group;                   /* number of its side */
 };
-struct side {                     /* machines that are compared with each other */
+struct compare_side {             /* machines that are compared with each other */
     const struct spec_node *node; /* NULL: no group */
     struct hw_compare *compare;   /* NULL: no machine */
     const char **names;           /* by number within the side */
@@ -42,11 +42,11 @@ struct comparison {
     struct cmd_ctx *ctx;
     const struct detect_opts *o;
     struct machine_paths paths;
-    struct machine *machines;
+    struct compare_machine *machines;
     size_t count;
     struct spec *spec; /* NULL: none is given */
     struct spec_diags diags;
-    struct side *sides; /* one for each group of the spec, and one behind */
+    struct compare_side *sides; /* one for each group of the spec, and one behind */
     size_t sides_count;
     struct finding *findings;
     size_t findings_count, findings_cap, findings_dropped;
@@ -112,7 +112,7 @@ static void finding_add(struct comparison *c, struct spec_pos at, const char *gr
 }
 
 /* The group of the machine that is being read, and where it contradicts it. */
-static void spec_judge(struct comparison *c, struct machine *m, const struct hw *hw)
+static void spec_judge(struct comparison *c, struct compare_machine *m, const struct hw *hw)
 {
     const struct spec_node *n = render_machine_group(c->spec, m->host);
     struct render_facts facts = { 0 };
@@ -144,13 +144,13 @@ static enum rc machine_add(struct comparison *c, const char *path, const struct 
                            struct err *err)
 {
     struct arena *a = &c->paths.arena;
-    struct machine *m = &c->machines[c->count];
-    struct side *s;
+    struct compare_machine *m = &c->machines[c->count];
+    struct compare_side *s;
     enum rc rc;
 
-    *m = (struct machine){ .file = path,
-                           .host = arena_strdup(a, hw->place.hostname),
-                           .stem = path ? machine_stem(a, path) : "here" };
+    *m = (struct compare_machine){ .file = path,
+                                   .host = arena_strdup(a, hw->place.hostname),
+                                   .stem = path ? machine_stem(a, path) : "here" };
     if (c->spec)
         spec_judge(c, m, hw);
     s = &c->sides[m->group];
@@ -192,18 +192,19 @@ static enum rc machines_add(struct comparison *c, struct err *lost, struct err *
 
 static int by_host(const void *a, const void *b)
 {
-    const struct machine *x = *(struct machine *const *)a, *y = *(struct machine *const *)b;
+    const struct compare_machine *x = *(struct compare_machine *const *)a,
+                                 *y = *(struct compare_machine *const *)b;
 
     return strcmp(x->host ? x->host : "", y->host ? y->host : "");
 }
 
 static void machines_name(struct comparison *c)
 {
-    struct machine **by = xcalloc(c->count + 1, sizeof(*by));
+    struct compare_machine **by = xcalloc(c->count + 1, sizeof(*by));
 
     for (size_t i = 0; i < c->count; i++)
         by[i] = &c->machines[i];
-    qsort(by, c->count, sizeof(struct machine *), by_host);
+    qsort(by, c->count, sizeof(struct compare_machine *), by_host);
     for (size_t i = 0; i < c->count; i++) {
         bool twin = (i && !by_host(&by[i - 1], &by[i])) ||
                     (i + 1 < c->count && !by_host(&by[i], &by[i + 1]));
@@ -212,7 +213,7 @@ static void machines_name(struct comparison *c)
     }
     free(by);
     for (size_t i = 0; i < c->count; i++) {
-        struct side *s = &c->sides[c->machines[i].group];
+        struct compare_side *s = &c->sides[c->machines[i].group];
 
         VEC_GROW(s->names, s->count, s->cap);
         s->names[s->count++] = c->machines[i].name;
@@ -260,7 +261,7 @@ static void print_findings(const struct comparison *c, struct buf *out)
     free(names);
 }
 
-static void print_side(const struct comparison *c, const struct side *s, struct buf *out)
+static void print_side(const struct comparison *c, const struct compare_side *s, struct buf *out)
 {
     size_t values = hw_compare_rows(s->compare);
 
@@ -301,7 +302,7 @@ static void json_machines(const struct comparison *c, struct json_out *w)
 {
     json_kv_arr(w, "machines");
     for (size_t i = 0; i < c->count; i++) {
-        const struct machine *m = &c->machines[i];
+        const struct compare_machine *m = &c->machines[i];
 
         json_obj(w);
         json_kv_str(w, "name", m->name);
@@ -348,7 +349,7 @@ static void print_json(const struct comparison *c, bool equal, struct buf *out)
     json_findings(c, &w);
     json_kv_arr(&w, "groups");
     for (size_t i = 0; i < c->sides_count; i++) {
-        const struct side *s = &c->sides[i];
+        const struct compare_side *s = &c->sides[i];
 
         if (!s->compare)
             continue;
@@ -374,7 +375,7 @@ static void tell_all(struct comparison *c)
 
     machines_name(c);
     for (size_t i = 0; i < c->sides_count; i++) {
-        struct side *s = &c->sides[i];
+        struct compare_side *s = &c->sides[i];
 
         if (s->compare) {
             s->diffs = hw_compare_end(s->compare, &s->diffs_count);

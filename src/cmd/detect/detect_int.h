@@ -4,7 +4,7 @@
 #define CMD_DETECT_DETECT_INT_H
 #include "base/args.h"
 #include "base/text/table.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "hw/hw.h"
 #include "nccl/nccl.h"
 

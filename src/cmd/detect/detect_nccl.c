@@ -9,13 +9,13 @@
 
 enum { LINES_MAX = 32 };
 
-struct page { /* lines of the section, in an arena of their own */
+struct nccl_page { /* lines of the section, in an arena of their own */
     struct arena arena;
     struct show_line lines[LINES_MAX];
     size_t count;
 };
 
-static void line(struct page *p, enum table_colour c, const struct buf *text)
+static void line(struct nccl_page *p, enum table_colour c, const struct buf *text)
 {
     if (p->count < LINES_MAX)
         p->lines[p->count++] =
@@ -56,7 +56,7 @@ static void used_ports(const struct nccl_choice *c, struct buf *b)
         buf_addf(b, " and %zu more", used - NAMED_MAX);
 }
 
-static void line_net(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void line_net(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     buf_reset(b);
     if (!c->net)
@@ -77,7 +77,7 @@ static void line_net(struct page *p, const struct nccl_choice *c, struct buf *b)
 }
 
 /* What NCCL gives each GPU, and what it would with the ports that --env names. */
-static void line_share(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void line_share(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     bool fewer = false;
 
@@ -94,7 +94,7 @@ static void line_share(struct page *p, const struct nccl_choice *c, struct buf *
 }
 
 /* Ports on which NCCL ends at an address of another network namespace: no connection is made. */
-static void line_gids(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void line_gids(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     size_t bad = 0;
 
@@ -113,7 +113,7 @@ static void line_gids(struct page *p, const struct nccl_choice *c, struct buf *b
     line(p, COLOUR_RED, b);
 }
 
-static void lines_doubts(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void lines_doubts(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     for (size_t i = 0; i < c->doubts_count; i++) {
         buf_reset(b);
@@ -122,7 +122,7 @@ static void lines_doubts(struct page *p, const struct nccl_choice *c, struct buf
     }
 }
 
-static void line_mnnvl(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void line_mnnvl(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     if (!c->mnnvl_why)
         return;
@@ -132,7 +132,7 @@ static void line_mnnvl(struct page *p, const struct nccl_choice *c, struct buf *
     line(p, str_eq(c->mnnvl, "fails") ? COLOUR_RED : COLOUR_NONE, b);
 }
 
-static void line_bootstrap(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void line_bootstrap(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     if (c->stop_why)
         return; /* said already */
@@ -146,7 +146,7 @@ static void line_bootstrap(struct page *p, const struct nccl_choice *c, struct b
     line(p, c->socket_if ? COLOUR_NONE : COLOUR_YELLOW, b);
 }
 
-static void line_gdr(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void line_gdr(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     size_t yes = 0, no = 0;
 
@@ -174,7 +174,7 @@ static size_t count_transport(const struct nccl_choice *c, const char *name)
     return n;
 }
 
-static void line_p2p(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void line_p2p(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     static const struct {
         const char *name, *text;
@@ -198,7 +198,7 @@ static void line_p2p(struct page *p, const struct nccl_choice *c, struct buf *b)
 }
 
 /* NVLink pairs that the driver refuses: NCCL takes that for a fault, and stops. */
-static void line_refused(struct page *p, const struct nccl_choice *c, struct buf *b)
+static void line_refused(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     size_t n = count_transport(c, "fails");
 
@@ -212,7 +212,7 @@ static void line_refused(struct page *p, const struct nccl_choice *c, struct buf
     line(p, COLOUR_RED, b);
 }
 
-static void lines_lint(struct page *p, const struct hw *hw, struct buf *b)
+static void lines_lint(struct nccl_page *p, const struct hw *hw, struct buf *b)
 {
     struct nccl_lints lints = { 0 };
 
@@ -233,7 +233,7 @@ static void lines_lint(struct page *p, const struct hw *hw, struct buf *b)
 
 void detect_page(const struct term *term, const struct hw *hw, struct buf *out)
 {
-    struct page p = { 0 };
+    struct nccl_page p = { 0 };
     struct show_section section = { .title = "NCCL" };
     struct nccl_choice c = { 0 };
     struct buf b = { 0 };

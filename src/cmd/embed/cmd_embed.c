@@ -36,12 +36,12 @@ struct origin { /* where a text came from */
     const char *id; /* in job's `ids` */
 };
 
-struct job {
+struct embed_job {
     struct cmd_ctx *ctx;
     const struct embed_opts *o;
     struct encoder enc;
-    struct source *src;
-    struct sink sink;
+    struct embed_source *src;
+    struct embed_sink sink;
     struct resume resume;
     struct batch batch;
     struct origin origins[BATCH_WINDOW_MAX];
@@ -96,7 +96,7 @@ static enum rc check_opts(const struct embed_opts *o, struct err *err)
 }
 
 /* The prompt that goes before every text. */
-static enum rc choose_prompt(struct job *j, struct err *err)
+static enum rc choose_prompt(struct embed_job *j, struct err *err)
 {
     const struct model *m = j->enc.model;
     const char *name = j->o->prompt ? j->o->prompt : m->default_prompt;
@@ -116,7 +116,7 @@ static enum rc choose_prompt(struct job *j, struct err *err)
     return err_set(err, RC_USAGE, "model '%s' has no prompt '%s'", m->name, name);
 }
 
-static enum rc choose_width(struct job *j, struct err *err)
+static enum rc choose_width(struct embed_job *j, struct err *err)
 {
     j->width = j->o->dims ? (size_t)j->o->dims : model_dim(j->enc.model);
     if (j->width > j->enc.width)
@@ -125,7 +125,7 @@ static enum rc choose_width(struct job *j, struct err *err)
     return RC_OK;
 }
 
-static enum rc open_encoder(struct job *j, struct err *err)
+static enum rc open_encoder(struct embed_job *j, struct err *err)
 {
     struct encoder_opts eo = {
         .model = j->o->model,
@@ -164,7 +164,7 @@ static enum rc check_out(const struct embed_opts *o, struct err *err)
 }
 
 /* Everything that decides the bytes of a record. */
-static uint64_t options_key(struct job *j)
+static uint64_t options_key(struct embed_job *j)
 {
     const char *prompt = j->enc.prompt ? j->enc.prompt : "";
     enum eng_dtype dtype = encoder_dtype(&j->enc); /* auto is another one on another machine */
@@ -179,7 +179,7 @@ static uint64_t options_key(struct job *j)
                       strlen(prompt) + 1);
 }
 
-static void hash_record(struct job *j, const struct source_record *rec)
+static void hash_record(struct embed_job *j, const struct source_record *rec)
 {
     j->hash = hash_bytes(j->hash, rec->text.p, rec->text.len);
     j->hash = hash_bytes(j->hash, "\n", 1);
@@ -188,7 +188,7 @@ static void hash_record(struct job *j, const struct source_record *rec)
 }
 
 /* Passes over the records that the file holds already. */
-static enum rc skip_done(struct job *j, struct err *err)
+static enum rc skip_done(struct embed_job *j, struct err *err)
 {
     uint64_t noted = j->resume.rows, hash = j->resume.hash;
     struct source_record rec;
@@ -208,7 +208,7 @@ static enum rc skip_done(struct job *j, struct err *err)
 }
 
 /* With --resume: is what is there ours to continue? */
-static enum rc read_side(struct job *j, bool *out_keep, struct err *err)
+static enum rc read_side(struct embed_job *j, bool *out_keep, struct err *err)
 {
     struct err none = { 0 };
     struct stat st;
@@ -227,7 +227,7 @@ static enum rc read_side(struct job *j, bool *out_keep, struct err *err)
     return RC_OK;
 }
 
-static enum rc open_sink(struct job *j, struct err *err)
+static enum rc open_sink(struct embed_job *j, struct err *err)
 {
     uint64_t key = options_key(j);
     bool keep;
@@ -264,7 +264,7 @@ static void on_interrupt(int number)
     (void)raise(number); /* SA_RESETHAND: the default now */
 }
 
-static void watch_interrupts(const struct job *j)
+static void watch_interrupts(const struct embed_job *j)
 {
     struct sigaction sa = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_NODEFER };
     int n = snprintf(farewell, sizeof(farewell), "%s", j->bar ? "\r\033[K" : "");
@@ -281,20 +281,20 @@ static void watch_interrupts(const struct job *j)
 }
 
 /* ---- talk ---- */
-static void clear_bar(const struct job *j)
+static void clear_bar(const struct embed_job *j)
 {
     if (j->bar && j->drawn_ms)
         fputs("\r\033[K", stderr);
 }
 
-static double rate_of(const struct job *j, uint64_t tokens, int64_t now)
+static double rate_of(const struct embed_job *j, uint64_t tokens, int64_t now)
 {
     int64_t ms = now - j->begun_ms;
 
     return ms > 0 ? (double)tokens * 1000 / (double)ms : -1;
 }
 
-static double done_of(const struct job *j)
+static double done_of(const struct embed_job *j)
 {
     uint64_t size, at = source_bytes(j->src);
     double part = j->batch.tokens ? (double)j->window_done / (double)j->batch.tokens : 1;
@@ -304,7 +304,7 @@ static double done_of(const struct job *j)
     return ((double)j->window_bytes + (double)(at - j->window_bytes) * part) / (double)size;
 }
 
-static void draw_bar(struct job *j)
+static void draw_bar(struct embed_job *j)
 {
     int64_t now = clock_mono_ms();
     struct buf line = { 0 };
@@ -324,7 +324,7 @@ static void draw_bar(struct job *j)
     j->drawn_ms = now;
 }
 
-static void tell_failure(struct job *j, const struct origin *from, const char *why)
+static void tell_failure(struct embed_job *j, const struct origin *from, const char *why)
 {
     if (j->told++ >= EMBED_TOLD_MAX)
         return;
@@ -333,7 +333,7 @@ static void tell_failure(struct job *j, const struct origin *from, const char *w
             from->line, why);
 }
 
-static void tell_end(struct job *j)
+static void tell_end(struct embed_job *j)
 {
     char texts[PROGRESS_TEXT_MAX], tokens[PROGRESS_TEXT_MAX], rate[PROGRESS_TEXT_MAX], device[128];
     int64_t now = clock_mono_ms();
@@ -360,7 +360,7 @@ static void tell_end(struct job *j)
 /* ---- windows ---- */
 static enum rc run_batch(void *arg, const struct eng_batch *b, float *out, struct err *err)
 {
-    struct job *j = arg;
+    struct embed_job *j = arg;
 
     if (eng_run(j->enc.eng, b, ENG_VECTORS, out, err))
         return err->code;
@@ -370,7 +370,7 @@ static enum rc run_batch(void *arg, const struct eng_batch *b, float *out, struc
 }
 
 /* Reads and tokenises until the window is full, nothing more is there, or the end. */
-static enum rc fill_window(struct job *j, bool *out_end, struct err *err)
+static enum rc fill_window(struct embed_job *j, bool *out_end, struct err *err)
 {
     struct source_record rec;
     enum source_got got = SOURCE_TEXT;
@@ -398,7 +398,7 @@ static enum rc fill_window(struct job *j, bool *out_end, struct err *err)
     return RC_OK;
 }
 
-static enum rc run_window(struct job *j, struct err *err)
+static enum rc run_window(struct embed_job *j, struct err *err)
 {
     struct batch_runner r = { run_batch, j, j->enc.width, (size_t)j->o->batch_tokens };
 
@@ -422,7 +422,7 @@ static enum rc run_window(struct job *j, struct err *err)
     return RC_OK;
 }
 
-static enum rc write_window(struct job *j, struct err *err)
+static enum rc write_window(struct embed_job *j, struct err *err)
 {
     for (size_t i = 0; i < j->batch.count; i++) {
         const struct batch_item *it = &j->batch.items[i];
@@ -444,7 +444,7 @@ static enum rc write_window(struct job *j, struct err *err)
     return resume_note(&j->resume, err);
 }
 
-static enum rc embed_all(struct job *j, struct err *err)
+static enum rc embed_all(struct embed_job *j, struct err *err)
 {
     bool end = false;
 
@@ -459,7 +459,7 @@ static enum rc embed_all(struct job *j, struct err *err)
     return RC_OK;
 }
 
-static enum rc write_vectors(struct job *j, struct err *err)
+static enum rc write_vectors(struct embed_job *j, struct err *err)
 {
     struct err closing = { 0 };
     enum rc rc = open_sink(j, err);
@@ -490,7 +490,7 @@ static enum rc write_vectors(struct job *j, struct err *err)
 }
 
 /* ---- similarity ---- */
-static enum rc gather_similar(struct job *j, struct err *err)
+static enum rc gather_similar(struct embed_job *j, struct err *err)
 {
     struct similarity *s = &j->similar;
     bool end = false;
@@ -509,7 +509,7 @@ static enum rc gather_similar(struct job *j, struct err *err)
     return RC_OK;
 }
 
-static enum rc show_similarity(struct job *j, struct err *err)
+static enum rc show_similarity(struct embed_job *j, struct err *err)
 {
     struct similarity *s = &j->similar;
     enum rc rc;
@@ -531,7 +531,7 @@ static enum rc show_similarity(struct job *j, struct err *err)
 }
 
 /* ---- the command ---- */
-static void job_release(struct job *j)
+static void job_release(struct embed_job *j)
 {
     encoder_close(&j->enc);
     source_close(j->src);
@@ -547,7 +547,7 @@ static enum rc run_embed(struct cmd_ctx *ctx, struct err *err)
 {
     const struct embed_opts *o = ctx->opts;
     struct source_opts so = { ctx->argv, (size_t)ctx->argc, o->jsonl, o->field, o->id };
-    struct job *j;
+    struct embed_job *j;
     enum rc rc;
 
     if (check_opts(o, err) || check_out(o, err))

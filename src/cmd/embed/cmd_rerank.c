@@ -28,7 +28,7 @@ struct rerank_opts {
     int64_t top, threads, batch_tokens, max_tokens;
 };
 
-struct doc {
+struct rerank_doc {
     float score;
     uint64_t index;
     size_t tokens;
@@ -43,13 +43,13 @@ struct doc {
 struct rank {
     const struct rerank_opts *o;
     struct encoder enc;
-    struct source *src;
+    struct embed_source *src;
     struct batch batch;
     struct pair pair;
     struct buf prepared; /* the model's default prompt and the query */
-    struct doc window[BATCH_WINDOW_MAX];
+    struct rerank_doc window[BATCH_WINDOW_MAX];
     float scores[BATCH_WINDOW_MAX];
-    struct doc *docs; /* the best so far, a heap with the worst on top when --top is given */
+    struct rerank_doc *docs; /* the best so far, a heap with the worst on top when --top is given */
     size_t count, cap, text_bytes;
     uint32_t *ids; /* one pair's; owned */
     uint8_t *types;
@@ -78,7 +78,7 @@ static void add_doc(struct rank *r, struct tok_text text)
 
 /* ---- the best documents ---- */
 /* Is a ranked before b?  Equal scores keep the order of the input. */
-static bool is_before(const struct doc *a, const struct doc *b)
+static bool is_before(const struct rerank_doc *a, const struct rerank_doc *b)
 {
     return a->score != b->score ? a->score > b->score : a->index < b->index;
 }
@@ -88,9 +88,9 @@ static int by_rank(const void *x, const void *y)
     return is_before(x, y) ? -1 : 1;
 }
 
-static void swap_docs(struct doc *a, struct doc *b)
+static void swap_docs(struct rerank_doc *a, struct rerank_doc *b)
 {
-    struct doc t = *a;
+    struct rerank_doc t = *a;
 
     *a = *b;
     *b = t;
@@ -117,7 +117,7 @@ static void sift_up(struct rank *r)
     }
 }
 
-static void drop_text(struct rank *r, struct doc *d)
+static void drop_text(struct rank *r, struct rerank_doc *d)
 {
     r->text_bytes -= d->text ? d->len : 0;
     free(d->text);
@@ -126,7 +126,7 @@ static void drop_text(struct rank *r, struct doc *d)
 }
 
 /* Takes `d` over, or lets it go when --top is full of better ones. */
-static enum rc keep_doc(struct rank *r, struct doc *d, struct err *err)
+static enum rc keep_doc(struct rank *r, struct rerank_doc *d, struct err *err)
 {
     if (r->o->top && r->count == (size_t)r->o->top) {
         if (is_before(d, &r->docs[0]))
@@ -155,14 +155,14 @@ static enum rc run_batch(void *arg, const struct eng_batch *b, float *out, struc
     return eng_run(r->enc.eng, b, ENG_SCORES, out, err);
 }
 
-static void tell_failure(struct rank *r, const struct doc *d, const char *why)
+static void tell_failure(struct rank *r, const struct rerank_doc *d, const char *why)
 {
     if (r->failed++ < RERANK_TOLD_MAX)
         fprintf(stderr, "stoker: %s:%" PRIu64 ": %s\n", str_eq(d->file, "-") ? "stdin" : d->file,
                 d->line, why);
 }
 
-static enum rc keep_text(struct rank *r, struct doc *d, struct tok_text t, struct err *err)
+static enum rc keep_text(struct rank *r, struct rerank_doc *d, struct tok_text t, struct err *err)
 {
     if (r->text_bytes + t.len > RERANK_TEXTS_MAX) {
         err_hint(err, "Use --top to keep the best alone.");
@@ -184,13 +184,13 @@ static enum rc fill_window(struct rank *r, bool *out_end, struct err *err)
 
     batch_reset(&r->batch);
     while (!batch_full(&r->batch)) {
-        struct doc *d = &r->window[r->batch.count];
+        struct rerank_doc *d = &r->window[r->batch.count];
 
         if (source_next(r->src, true, &got, &rec, err))
             return err->code;
         if (got == SOURCE_END)
             break;
-        *d = (struct doc){ .index = r->index++, .file = rec.file, .line = rec.line };
+        *d = (struct rerank_doc){ .index = r->index++, .file = rec.file, .line = rec.line };
         if (got == SOURCE_BAD) {
             batch_add_failed(&r->batch, rec.why);
             continue;
@@ -211,7 +211,7 @@ static enum rc rank_window(struct rank *r, struct err *err)
 
     for (size_t i = 0; i < r->batch.count; i++) {
         const struct batch_item *it = &r->batch.items[i];
-        struct doc *d = &r->window[i];
+        struct rerank_doc *d = &r->window[i];
 
         if (it->why)
             tell_failure(r, d, it->why);
@@ -240,7 +240,7 @@ static void print_json(const struct rank *r, struct buf *out)
     json_kv_int(&w, "failed", (int64_t)r->failed);
     json_kv_arr(&w, "results");
     for (size_t i = 0; i < r->count; i++) {
-        const struct doc *d = &r->docs[i];
+        const struct rerank_doc *d = &r->docs[i];
         struct json number = { .type = JSON_NUM, .text = score };
 
         number.len = f32_print(d->score, score);
@@ -274,7 +274,7 @@ static void print_table(const struct rank *r, const struct term *term, struct bu
     table_col(t, "index", TABLE_RIGHT);
     table_col(t, "text", TABLE_LEFT | TABLE_SHRINK);
     for (size_t i = 0; i < r->count; i++) {
-        struct doc *d = &r->docs[i];
+        struct rerank_doc *d = &r->docs[i];
 
         for (size_t k = 0; k < d->len; k++) /* one line each */
             if (!d->text[k] || strchr("\t\r\n", d->text[k]))

@@ -4,7 +4,7 @@
 #ifndef CMD_EMBED_EMBED_INT_H
 #define CMD_EMBED_EMBED_INT_H
 #include "base/arena.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "engine/batch.h"
 #include "engine/prompt.h"
 
@@ -52,7 +52,7 @@ uint64_t encoder_fingerprint(const struct encoder *e);
 
 /* ---- embed_read.c: records from files or stdin, one a line ---- */
 enum { SOURCE_PATHS_MAX = 4096, SOURCE_ID_MAX = 1024 }; /* an id's bytes */
-struct source;
+struct embed_source;
 enum source_got {
     SOURCE_TEXT,  /* a record */
     SOURCE_BAD,   /* a record that is not one: `why` */
@@ -74,16 +74,17 @@ struct source_opts {
     const char *id;    /* member to hand on; NULL: none */
 };
 /* Opens the first file and checks that the others can be read. */
-enum rc source_open(const struct source_opts *o, struct source **out, struct err *err) MUST_USE;
-void source_close(struct source *s);
-enum rc source_next(struct source *s, bool wait, enum source_got *out_got,
+enum rc source_open(const struct source_opts *o, struct embed_source **out,
+                    struct err *err) MUST_USE;
+void source_close(struct embed_source *s);
+enum rc source_next(struct embed_source *s, bool wait, enum source_got *out_got,
                     struct source_record *out, struct err *err) MUST_USE;
-uint64_t source_bytes(const struct source *s);           /* read so far */
-bool source_size(const struct source *s, uint64_t *out); /* of all of it; false: not known */
+uint64_t source_bytes(const struct embed_source *s);           /* read so far */
+bool source_size(const struct embed_source *s, uint64_t *out); /* of all of it; false: not known */
 
 /* ---- embed_write.c: rows to a file or stdout ---- */
 enum sink_format { SINK_JSONL, SINK_RAW, SINK_NPY };
-struct sink {
+struct embed_sink {
     int fd;           /* -1: closed */
     const char *path; /* NULL: stdout */
     enum sink_format format;
@@ -105,10 +106,11 @@ struct sink_row {
     const char *id;  /* JSON text; NULL: none */
 };
 /* `keep`: continue what is there, cut to whole records (counted in ->rows). */
-enum rc sink_open(struct sink *s, const char *path, bool keep, struct err *err) MUST_USE;
-enum rc sink_add(struct sink *s, const struct sink_row *row, struct err *err) MUST_USE;
-enum rc sink_flush(struct sink *s, struct err *err) MUST_USE;
-enum rc sink_close(struct sink *s, struct err *err) MUST_USE; /* flushes; also after a failure */
+enum rc sink_open(struct embed_sink *s, const char *path, bool keep, struct err *err) MUST_USE;
+enum rc sink_add(struct embed_sink *s, const struct sink_row *row, struct err *err) MUST_USE;
+enum rc sink_flush(struct embed_sink *s, struct err *err) MUST_USE;
+enum rc sink_close(struct embed_sink *s,
+                   struct err *err) MUST_USE; /* flushes; also after a failure */
 
 /* ---- embed_resume.c: the side file that says what a file in the making is ---- */
 struct resume {

@@ -22,7 +22,7 @@ enum {
     SOURCE_KEEP = 4 << 20           /* buffer kept after a long line */
 };
 
-struct source {
+struct embed_source {
     struct source_opts o;
     size_t at; /* file now open */
     int fd;    /* -1: none */
@@ -36,7 +36,7 @@ struct source {
     struct arena arena; /* one JSON record's */
 };
 
-static const char *path_of(const struct source *s)
+static const char *path_of(const struct embed_source *s)
 {
     return s->o.count ? s->o.paths[s->at] : "-";
 }
@@ -81,7 +81,7 @@ static enum rc check_paths(const struct source_opts *o, struct err *err)
     return RC_OK;
 }
 
-static enum rc open_next(struct source *s, struct err *err)
+static enum rc open_next(struct embed_source *s, struct err *err)
 {
     const char *path = path_of(s);
 
@@ -93,9 +93,9 @@ static enum rc open_next(struct source *s, struct err *err)
     return RC_OK;
 }
 
-enum rc source_open(const struct source_opts *o, struct source **out, struct err *err)
+enum rc source_open(const struct source_opts *o, struct embed_source **out, struct err *err)
 {
-    struct source *s;
+    struct embed_source *s;
 
     if (o->count > SOURCE_PATHS_MAX)
         return err_set(err, RC_LIMIT, "more than %d files", SOURCE_PATHS_MAX);
@@ -116,7 +116,7 @@ enum rc source_open(const struct source_opts *o, struct source **out, struct err
     return RC_OK;
 }
 
-void source_close(struct source *s)
+void source_close(struct embed_source *s)
 {
     if (!s)
         return;
@@ -127,12 +127,12 @@ void source_close(struct source *s)
     free(s);
 }
 
-uint64_t source_bytes(const struct source *s)
+uint64_t source_bytes(const struct embed_source *s)
 {
     return s->bytes - (s->len - s->begin);
 }
 
-bool source_size(const struct source *s, uint64_t *out)
+bool source_size(const struct embed_source *s, uint64_t *out)
 {
     *out = s->size;
     return s->size_known;
@@ -140,7 +140,7 @@ bool source_size(const struct source *s, uint64_t *out)
 
 /* ---- bytes ---- */
 /* Moves what is unread to the front and makes room for a chunk. */
-static void make_room(struct source *s)
+static void make_room(struct embed_source *s)
 {
     if (s->begin) {
         memmove(s->data, s->data + s->begin, s->len - s->begin);
@@ -166,7 +166,7 @@ static bool is_ready(int fd, bool wait)
 }
 
 /* One read(); `*out_later` when it would have to wait. */
-static enum rc fill(struct source *s, bool wait, bool *out_later, struct err *err)
+static enum rc fill(struct embed_source *s, bool wait, bool *out_later, struct err *err)
 {
     ssize_t n;
 
@@ -187,7 +187,7 @@ static enum rc fill(struct source *s, bool wait, bool *out_later, struct err *er
 
 /* ---- lines ---- */
 /* The next line of the open file, without its line feed.  SOURCE_END: the file's end. */
-static enum rc next_line(struct source *s, bool wait, enum source_got *out_got,
+static enum rc next_line(struct embed_source *s, bool wait, enum source_got *out_got,
                          struct tok_text *out, struct err *err)
 {
     for (;;) {
@@ -225,7 +225,7 @@ static enum rc next_line(struct source *s, bool wait, enum source_got *out_got,
     }
 }
 
-static enum rc next_file(struct source *s, bool *out_more, struct err *err)
+static enum rc next_file(struct embed_source *s, bool *out_more, struct err *err)
 {
     close(s->fd);
     s->fd = -1;
@@ -247,7 +247,7 @@ static bool is_blank(struct tok_text t)
 }
 
 /* The member as JSON text in the arena: a string or a number; anything else is null. */
-static bool take_id(struct source *s, const struct json *v, struct source_record *r)
+static bool take_id(struct embed_source *s, const struct json *v, struct source_record *r)
 {
     const struct json *id = v->type == JSON_OBJ ? json_get(v, s->o.id) : NULL;
     struct buf text = { 0 };
@@ -269,7 +269,7 @@ static bool take_id(struct source *s, const struct json *v, struct source_record
 }
 
 /* A line of JSON: an object with the field, or a string. */
-static enum source_got from_json(struct source *s, struct source_record *r)
+static enum source_got from_json(struct embed_source *s, struct source_record *r)
 {
     struct err err = { 0 };
     struct json *v;
@@ -292,7 +292,7 @@ static enum source_got from_json(struct source *s, struct source_record *r)
     return SOURCE_TEXT;
 }
 
-enum rc source_next(struct source *s, bool wait, enum source_got *out_got,
+enum rc source_next(struct embed_source *s, bool wait, enum source_got *out_got,
                     struct source_record *out, struct err *err)
 {
     struct source_record r = { 0 };

@@ -22,12 +22,13 @@ enum {
     SINK_RECORD_MAX = 1 << 20 /* bytes of one JSON record: 16384 floats and a reason */
 };
 
-static const char *name_of(const struct sink *s)
+static const char *name_of(const struct embed_sink *s)
 {
     return s->path ? s->path : "standard output";
 }
 
-static enum rc write_at(struct sink *s, const char *p, size_t len, uint64_t at, struct err *err)
+static enum rc write_at(struct embed_sink *s, const char *p, size_t len, uint64_t at,
+                        struct err *err)
 {
     while (len) {
         ssize_t n = s->seekable ? pwrite(s->fd, p, len, (off_t)at) : write(s->fd, p, len);
@@ -45,12 +46,12 @@ static enum rc write_at(struct sink *s, const char *p, size_t len, uint64_t at, 
     return RC_OK;
 }
 
-static size_t head_bytes(const struct sink *s)
+static size_t head_bytes(const struct embed_sink *s)
 {
     return s->format == SINK_NPY ? NPY_HEAD : 0;
 }
 
-static enum rc write_head(struct sink *s, struct err *err)
+static enum rc write_head(struct embed_sink *s, struct err *err)
 {
     char head[NPY_HEAD];
 
@@ -62,7 +63,7 @@ static enum rc write_head(struct sink *s, struct err *err)
 
 /* ---- opening ---- */
 /* Whole records of what an earlier run left: lines, or rows of floats. */
-static enum rc count_lines(struct sink *s, struct err *err)
+static enum rc count_lines(struct embed_sink *s, struct err *err)
 {
     char chunk[64 << 10];
     uint64_t at = 0;
@@ -79,7 +80,7 @@ static enum rc count_lines(struct sink *s, struct err *err)
     return n < 0 ? err_sys(err, "could not read '%s'", name_of(s)) : RC_OK;
 }
 
-static enum rc check_npy(struct sink *s, uint64_t size, struct err *err)
+static enum rc check_npy(struct embed_sink *s, uint64_t size, struct err *err)
 {
     char head[NPY_HEAD];
     uint64_t rows, cols;
@@ -96,7 +97,7 @@ static enum rc check_npy(struct sink *s, uint64_t size, struct err *err)
     return RC_OK;
 }
 
-static enum rc count_rows(struct sink *s, struct err *err)
+static enum rc count_rows(struct embed_sink *s, struct err *err)
 {
     size_t head = head_bytes(s), row = s->width * sizeof(float);
     struct stat st;
@@ -115,7 +116,7 @@ static enum rc count_rows(struct sink *s, struct err *err)
 }
 
 /* The number of rows stands at the front and is known at the end. */
-static enum rc check_seekable(const struct sink *s, struct err *err)
+static enum rc check_seekable(const struct embed_sink *s, struct err *err)
 {
     if (s->format != SINK_NPY || s->seekable)
         return RC_OK;
@@ -123,7 +124,7 @@ static enum rc check_seekable(const struct sink *s, struct err *err)
     return err_set(err, RC_USAGE, "an .npy file needs a plain file, not a pipe or a device");
 }
 
-static void open_stdout(struct sink *s)
+static void open_stdout(struct embed_sink *s)
 {
     off_t at = out_place();
 
@@ -132,7 +133,7 @@ static void open_stdout(struct sink *s)
     s->base = s->seekable ? (uint64_t)at : 0;
 }
 
-enum rc sink_open(struct sink *s, const char *path, bool keep, struct err *err)
+enum rc sink_open(struct embed_sink *s, const char *path, bool keep, struct err *err)
 {
     struct stat st;
 
@@ -160,7 +161,7 @@ enum rc sink_open(struct sink *s, const char *path, bool keep, struct err *err)
 }
 
 /* ---- rows ---- */
-static void add_json(struct buf *b, const struct sink *s, const struct sink_row *row)
+static void add_json(struct buf *b, const struct embed_sink *s, const struct sink_row *row)
 {
     char text[1 + F32_TEXT_MAX] = ",";
     struct json_out w;
@@ -185,7 +186,7 @@ static void add_json(struct buf *b, const struct sink *s, const struct sink_row 
              row->truncated ? "true" : "false");
 }
 
-enum rc sink_add(struct sink *s, const struct sink_row *row, struct err *err)
+enum rc sink_add(struct embed_sink *s, const struct sink_row *row, struct err *err)
 {
     if (s->format == SINK_JSONL)
         add_json(&s->buf, s, row);
@@ -198,7 +199,7 @@ enum rc sink_add(struct sink *s, const struct sink_row *row, struct err *err)
 
 /* After a failed write: back to whole records.  Those of the buffer that are whole in the
  * file are not looked for: they are few, and a later run makes them again. */
-static void cut_torn(struct sink *s)
+static void cut_torn(struct embed_sink *s)
 {
     struct err ignored = { 0 };
 
@@ -208,7 +209,7 @@ static void cut_torn(struct sink *s)
     (void)!write_head(s, &ignored);
 }
 
-enum rc sink_flush(struct sink *s, struct err *err)
+enum rc sink_flush(struct embed_sink *s, struct err *err)
 {
     if (!s->waiting)
         return RC_OK;
@@ -225,7 +226,7 @@ enum rc sink_flush(struct sink *s, struct err *err)
     return write_head(s, err);
 }
 
-enum rc sink_close(struct sink *s, struct err *err)
+enum rc sink_close(struct embed_sink *s, struct err *err)
 {
     enum rc rc = RC_OK;
 

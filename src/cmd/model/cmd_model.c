@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "base/text/json.h"
 #include "base/text/units.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "cmd/model/cmd_model_int.h"
 #include "model/files/verify.h"
 #include "model/hub/get.h"
@@ -19,20 +19,20 @@ enum { LIST_MAX = 1024 }; /* models shown by `model list` */
 
 extern const struct cmd cmd_model;
 
-struct model_opts {
+struct model_args {
     bool json, force, no_verify;
     const char *out, *wheel, *revision, *token_file, *ca_file;
 };
 
 /* --- progress, on a terminal alone --- */
-struct meter {
+struct fetch_meter {
     const char *what;
     int percent; /* shown last; -1: nothing yet */
 };
 
 static void meter_show(void *arg, uint64_t done, uint64_t total)
 {
-    struct meter *mt = arg;
+    struct fetch_meter *mt = arg;
     int percent = total && done < total ? (int)(done * 100 / total) : 100;
 
     if (percent == mt->percent)
@@ -41,7 +41,7 @@ static void meter_show(void *arg, uint64_t done, uint64_t total)
     fprintf(stderr, "\r%s %3d%%", mt->what, percent);
 }
 
-static void meter_end(const struct meter *mt)
+static void meter_end(const struct fetch_meter *mt)
 {
     if (mt->percent >= 0)
         fprintf(stderr, "\r\033[K");
@@ -50,12 +50,12 @@ static void meter_end(const struct meter *mt)
 /* --- info --- */
 static enum rc run_info(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct model_opts *o = ctx->opts;
+    const struct model_args *o = ctx->opts;
 
     return model_info_run(ctx, o->json, err);
 }
 
-#define OPT_STRUCT struct model_opts
+#define OPT_STRUCT struct model_args
 static const struct opt json_opts[] = {
     OPT(0, "json", FLAG, json, NULL, "print the result as JSON"),
     { 0 },
@@ -72,7 +72,7 @@ static const struct cmd cmd_info = {
     .args_min = 1,
     .args_max = 1,
     .opts = json_opts,
-    .opts_size = sizeof(struct model_opts),
+    .opts_size = sizeof(struct model_args),
     .about =
         "Shows architecture, parameters, longest text, pooling or head, prompts, files and the "
         "memory the weights take. MODEL is a folder as the Hugging Face hub has it, or the "
@@ -218,8 +218,8 @@ static enum rc tensors_verdict(const struct model *m, const struct verify *v, st
 
 static enum rc run_verify(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct model_opts *o = ctx->opts;
-    struct meter mt = { .what = "reading", .percent = -1 };
+    const struct model_args *o = ctx->opts;
+    struct fetch_meter mt = { .what = "reading", .percent = -1 };
     struct verify_talk talk = { .progress = isatty(STDERR_FILENO) ? meter_show : NULL, .arg = &mt };
     struct verify v;
     char dir[FILE_PATH_MAX];
@@ -259,7 +259,7 @@ static const struct cmd cmd_verify = {
     .args_min = 1,
     .args_max = 1,
     .opts = json_opts,
-    .opts_size = sizeof(struct model_opts),
+    .opts_size = sizeof(struct model_args),
     .about = "Checks that the tensors have the shapes config.json says and none is of a layer that "
              "it lacks, that every number is finite and no weight matrix zero or of one number, "
              "that the tokenizer and the weights turn different texts and different words into "
@@ -281,7 +281,7 @@ static void convert_progress(uint64_t done, uint64_t total)
 /* One folder; *count stays when it has no pytorch_model.bin. */
 static enum rc convert_dir(struct cmd_ctx *ctx, const char *dir, size_t *count, struct err *err)
 {
-    const struct model_opts *o = ctx->opts;
+    const struct model_args *o = ctx->opts;
     char to[FILE_PATH_MAX], index[FILE_PATH_MAX];
     size_t tensors;
     enum rc rc = file_join(to, sizeof(to), dir, "model.safetensors", err);
@@ -352,7 +352,7 @@ static const struct cmd cmd_convert = {
     .args_min = 1,
     .args_max = 1,
     .opts = convert_opts,
-    .opts_size = sizeof(struct model_opts),
+    .opts_size = sizeof(struct model_args),
     .about =
         "Reads pytorch_model.bin of DIR and of the folders in it, or the shards that "
         "pytorch_model.bin.index.json names, and writes one model.safetensors beside it, "
@@ -373,7 +373,7 @@ static bool has_model(const char *dir)
 
 static enum rc get_of_hub(struct cmd_ctx *ctx, struct hub_opts *h, struct err *err)
 {
-    const struct model_opts *o = ctx->opts;
+    const struct model_args *o = ctx->opts;
     struct get_opts g = { .name = h->name.repo, .dir = o->out, .force = o->force };
     struct hub_result r = { 0 };
     enum rc rc;
@@ -404,7 +404,7 @@ static enum rc get_of_hub(struct cmd_ctx *ctx, struct hub_opts *h, struct err *e
 
 static enum rc run_get(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct model_opts *o = ctx->opts;
+    const struct model_args *o = ctx->opts;
     struct hub_opts h = { 0 };
     struct get_opts g = {
         .name = ctx->argv[0], .dir = o->out, .wheel = o->wheel, .force = o->force
@@ -455,7 +455,7 @@ static const struct cmd cmd_get = {
     .args_min = 1,
     .args_max = 1,
     .opts = get_opts_table,
-    .opts_size = sizeof(struct model_opts),
+    .opts_size = sizeof(struct model_args),
     .about = "ORG/NAME is a model of the Hugging Face Hub, or of the server that HF_ENDPOINT "
              "names. The files that a model needs (configuration, tokenizer, weights, the "
              "folders of sentence-transformers) go into the Hub's own cache (HF_HUB_CACHE, "
@@ -477,13 +477,13 @@ static const struct cmd cmd_get = {
 };
 
 /* --- list --- */
-struct listed {
+struct model_listed {
     const char *name, *what;
     char dir[FILE_PATH_MAX];         /* "": not here */
     const struct hub_listed *of_hub; /* NULL: it is not of the Hub's cache */
 };
 
-static size_t list_here(const char *home, struct arena *a, struct listed *out, size_t max)
+static size_t list_here(const char *home, struct arena *a, struct model_listed *out, size_t max)
 {
     struct dirent **names = NULL;
     int n = scandir(home, &names, is_plain, alphasort);
@@ -491,7 +491,7 @@ static size_t list_here(const char *home, struct arena *a, struct listed *out, s
 
     for (int i = 0; i < n; i++) {
         char config[FILE_PATH_MAX];
-        struct listed *l = &out[count];
+        struct model_listed *l = &out[count];
 
         if (count < max && !file_join(l->dir, sizeof(l->dir), home, names[i]->d_name, NULL) &&
             !file_join(config, sizeof(config), l->dir, "config.json", NULL) &&
@@ -506,7 +506,7 @@ static size_t list_here(const char *home, struct arena *a, struct listed *out, s
     return count;
 }
 
-static size_t list_known(struct listed *list, size_t count)
+static size_t list_known(struct model_listed *list, size_t count)
 {
     for (const struct get_model *m = get_models; m->name; m++) {
         size_t i = 0;
@@ -514,7 +514,7 @@ static size_t list_known(struct listed *list, size_t count)
         while (i < count && strcmp(list[i].name, m->name))
             i++;
         if (i == count && count < LIST_MAX)
-            list[count++] = (struct listed){ .name = m->name };
+            list[count++] = (struct model_listed){ .name = m->name };
         if (i < count)
             list[i].what = m->what;
     }
@@ -522,12 +522,13 @@ static size_t list_known(struct listed *list, size_t count)
 }
 
 /* What `-m ORG/NAME` finds, and what is not whole. */
-static size_t list_hub(struct listed *list, size_t count, const struct hub_listed *hub, size_t n)
+static size_t list_hub(struct model_listed *list, size_t count, const struct hub_listed *hub,
+                       size_t n)
 {
     for (size_t i = 0; i < n && count < LIST_MAX; i++) {
-        struct listed *l = &list[count++];
+        struct model_listed *l = &list[count++];
 
-        *l = (struct listed){ .name = hub[i].repo, .of_hub = &hub[i] };
+        *l = (struct model_listed){ .name = hub[i].repo, .of_hub = &hub[i] };
         (void)str_copy(l->dir, sizeof(l->dir), hub[i].dir);
         l->what = hub[i].whole ? "in the Hub's cache"
                                : "incomplete: 'stoker model get' fetches what is missing";
@@ -551,7 +552,7 @@ static void list_hub_cells(struct table *t, const struct hub_listed *h)
     table_cell(t, COLOUR_NONE, "%s", units_bytes_human(h->bytes, size));
 }
 
-static void list_text(struct cmd_ctx *ctx, const struct listed *list, size_t count)
+static void list_text(struct cmd_ctx *ctx, const struct model_listed *list, size_t count)
 {
     struct table *t = table_new();
 
@@ -572,7 +573,7 @@ static void list_text(struct cmd_ctx *ctx, const struct listed *list, size_t cou
     table_free(t);
 }
 
-static void list_json(struct cmd_ctx *ctx, const struct listed *list, size_t count)
+static void list_json(struct cmd_ctx *ctx, const struct model_listed *list, size_t count)
 {
     struct json_out w;
 
@@ -598,9 +599,9 @@ static void list_json(struct cmd_ctx *ctx, const struct listed *list, size_t cou
 
 static enum rc run_list(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct model_opts *o = ctx->opts;
+    const struct model_args *o = ctx->opts;
     struct arena a = { 0 };
-    struct listed *list = arena_array(&a, struct listed, LIST_MAX);
+    struct model_listed *list = arena_array(&a, struct model_listed, LIST_MAX);
     char home[FILE_PATH_MAX];
     enum rc rc = model_home(home, sizeof(home), err);
 
@@ -625,7 +626,7 @@ static const struct cmd cmd_list = {
     .summary = "list fetched models and those that can be fetched",
     .operands = "",
     .opts = json_opts,
-    .opts_size = sizeof(struct model_opts),
+    .opts_size = sizeof(struct model_args),
     .about = "Lists the models below $XDG_DATA_HOME/stoker/models, the names that 'stoker model "
              "get' knows a package for, and what the Hub's cache has, whoever put it there: name, "
              "the ref or commit, the size, and whether files are missing.",

@@ -2,7 +2,7 @@
 /* cmd_model_int: what commands about models share. */
 #ifndef CMD_MODEL_CMD_MODEL_INT_H
 #define CMD_MODEL_CMD_MODEL_INT_H
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "model/hub/hub.h"
 #include "model/model.h"
 

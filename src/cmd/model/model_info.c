@@ -13,7 +13,7 @@ enum { DTYPES = ST_BOOL + 1, TEXT_MAX = 256, USES_MAX = 16 };
 
 /* What each device of this machine takes for a model: weights as it packs them and room to
  * work in, by the device's own count. */
-struct use {
+struct model_use {
     const struct eng_ops *ops;
     enum eng_dtype dtype;
     uint64_t bytes;
@@ -21,7 +21,8 @@ struct use {
 };
 
 /* Entries of a device that can run; `ref` has f32 alone. */
-static size_t uses_of(const struct model *m, const struct eng_ops *ops, bool best, struct use *out)
+static size_t uses_of(const struct model *m, const struct eng_ops *ops, bool best,
+                      struct model_use *out)
 {
     uint64_t automatic = ops->memory(m, &(struct eng_opts){ .dtype = ENG_AUTO });
     bool found = false;
@@ -33,7 +34,7 @@ static size_t uses_of(const struct model *m, const struct eng_ops *ops, bool bes
 
         if (!bytes)
             continue;
-        out[n] = (struct use){ .ops = ops, .dtype = o.dtype, .bytes = bytes };
+        out[n] = (struct model_use){ .ops = ops, .dtype = o.dtype, .bytes = bytes };
         out[n].chosen = best && !found && bytes == automatic;
         found = found || out[n].chosen;
         n++;
@@ -41,7 +42,7 @@ static size_t uses_of(const struct model *m, const struct eng_ops *ops, bool bes
     return n;
 }
 
-static size_t uses_find(const struct model *m, struct use out[USES_MAX])
+static size_t uses_find(const struct model *m, struct model_use out[USES_MAX])
 {
     const struct eng_ops *ops, *best = NULL;
     size_t n = 0;
@@ -177,7 +178,7 @@ static void use_rows(struct table *t, const struct model *m)
 
 static void memory_rows(struct table *t, const struct model *m, const struct verify *files)
 {
-    struct use uses[USES_MAX];
+    struct model_use uses[USES_MAX];
     size_t n = uses_find(m, uses), at = 0;
     char text[TEXT_MAX], bytes[UNITS_TEXT_MAX];
 
@@ -298,7 +299,7 @@ static void scores_json(struct json_out *w, const struct model *m)
 
 static void around_json(struct json_out *w, const struct model *m, const struct verify *files)
 {
-    struct use uses[USES_MAX];
+    struct model_use uses[USES_MAX];
     size_t n = uses_find(m, uses);
 
     json_kv_obj(w, "prompts");

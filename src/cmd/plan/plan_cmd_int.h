@@ -3,7 +3,7 @@
 #ifndef CMD_PLAN_PLAN_CMD_INT_H
 #define CMD_PLAN_PLAN_CMD_INT_H
 #include "base/text/fields.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "plan/plan.h"
 #include "plan/runs.h"
 

@@ -27,7 +27,8 @@ enum {
 
 /* ---- running */
 
-static void tell_start(const struct serve *s, const struct plan *p, const struct serve_args *a)
+static void tell_start(const struct serve *s, const struct serve_plan *p,
+                       const struct serve_args *a)
 {
     struct buf at = { 0 }, curl = { 0 };
     bool local = p->o.listen && str_starts(p->o.listen, "unix:");
@@ -60,17 +61,17 @@ static void tell_reloading(void)
 }
 
 /* `first` is what the server was started with, *plan what its models come from now. */
-static void reload(struct cmd_ctx *ctx, struct serve *s, const struct plan *first,
-                   struct plan **plan)
+static void reload(struct cmd_ctx *ctx, struct serve *s, const struct serve_plan *first,
+                   struct serve_plan **plan)
 {
     struct err err = { 0 };
-    struct plan *fresh = NULL;
+    struct serve_plan *fresh = NULL;
 
     tell_reloading();
-    enum rc rc = plan_make(ctx, first->o.workers, &first->sockets, false, &fresh, &err);
+    enum rc rc = serve_plan_make(ctx, first->o.workers, &first->sockets, false, &fresh, &err);
     struct buf late = { 0 };
     if (rc == RC_OK)
-        plan_needs_start(first, fresh, &late);
+        serve_plan_needs_start(first, fresh, &late);
     if (late.len)
         log_warn("%s of the spec have changed: they count from the next start on", buf_str(&late));
     buf_release(&late);
@@ -79,21 +80,21 @@ static void reload(struct cmd_ctx *ctx, struct serve *s, const struct plan *firs
     if (rc != RC_OK) {
         log_warn("what is served stays as it was: %s", err.msg);
         if (fresh)
-            plan_free(fresh);
+            serve_plan_free(fresh);
     } else {
         log_info("models were read again");
         if (*plan != first)
-            plan_free(*plan);
+            serve_plan_free(*plan);
         *plan = fresh;
     }
     notify_send("READY=1");
 }
 
 /* Secrets are changed by writing their files. */
-static void renew_keys(const struct serve_args *a, struct serve *s, struct plan *p)
+static void renew_keys(const struct serve_args *a, struct serve *s, struct serve_plan *p)
 {
     struct err err = { 0 };
-    enum rc rc = plan_keys(p, a, &err);
+    enum rc rc = serve_plan_keys(p, a, &err);
 
     if (rc == RC_OK)
         rc = serve_set_keys(s, &p->o.keys, &err);
@@ -104,7 +105,7 @@ static void renew_keys(const struct serve_args *a, struct serve *s, struct plan 
 }
 
 /* Of each model the type it computes in, and what that costs. */
-static void tell_models(const struct serve *s, const struct plan *p)
+static void tell_models(const struct serve *s, const struct serve_plan *p)
 {
     struct buf line = { 0 };
 
@@ -118,7 +119,8 @@ static void tell_models(const struct serve *s, const struct plan *p)
 }
 
 /* `stoker up` shows the rest. */
-static void tell_ready(const struct serve *s, const struct plan *p, const struct serve_args *a)
+static void tell_ready(const struct serve *s, const struct serve_plan *p,
+                       const struct serve_args *a)
 {
     struct buf text = { 0 };
 
@@ -138,13 +140,13 @@ static void tell_ready(const struct serve *s, const struct plan *p, const struct
 }
 
 /* Until a signal ends it, a model cannot be loaded at first, or --try has its reply. */
-static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct plan *first, int fd,
+static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct serve_plan *first, int fd,
                             struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     uint64_t dog_us = notify_watchdog_us();
     int turn = dog_us && dog_us / 2000 < SERVE_TURN_MS ? (int)(dog_us / 2000) : SERVE_TURN_MS;
-    struct plan *plan = first;
+    struct serve_plan *plan = first;
     enum rc rc = RC_OK;
 
     for (bool told = false;;) {
@@ -173,7 +175,7 @@ static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct plan *f
         reload(ctx, s, first, &plan);
     }
     if (plan != first)
-        plan_free(plan);
+        serve_plan_free(plan);
     return rc;
 }
 
@@ -240,7 +242,7 @@ static void bound_heap(void)
     (void)mallopt(M_TRIM_THRESHOLD, SERVE_HEAP_BYTES);
 }
 
-static enum rc serve_plan(struct cmd_ctx *ctx, struct plan *p, struct err *err)
+static enum rc run_server(struct cmd_ctx *ctx, struct serve_plan *p, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     struct serve *s = NULL;
@@ -273,7 +275,7 @@ static enum rc start_workers(const struct serve_args *a, struct workers **out, s
 {
     struct workers_opts o = { .say = say_worker };
     int ms = 0;
-    enum rc rc = plan_device_ms(a, &ms, err);
+    enum rc rc = serve_plan_device_ms(a, &ms, err);
 
     o.batch_ms = ms;
     return rc == RC_OK ? workers_new(&o, out, err) : rc;
@@ -283,16 +285,16 @@ static enum rc run_plan(struct cmd_ctx *ctx, struct workers *w, const struct lis
                         struct err *err)
 {
     const struct serve_args *a = ctx->opts;
-    struct plan *p = NULL;
-    enum rc rc = plan_make(ctx, w, sockets, true, &p, err);
+    struct serve_plan *p = NULL;
+    enum rc rc = serve_plan_make(ctx, w, sockets, true, &p, err);
 
     if (rc != RC_OK)
         return rc;
     if (a->json && !a->explain)
         rc = err_set(err, RC_USAGE, "--json is for --explain");
     else
-        rc = a->explain ? serve_explain(ctx, p, err) : serve_plan(ctx, p, err);
-    plan_free(p);
+        rc = a->explain ? serve_explain(ctx, p, err) : run_server(ctx, p, err);
+    serve_plan_free(p);
     return rc;
 }
 

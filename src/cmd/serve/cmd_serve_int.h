@@ -7,7 +7,7 @@
  *   serve_try.c      --try: one request of its own */
 #ifndef CMD_SERVE_CMD_SERVE_INT_H
 #define CMD_SERVE_CMD_SERVE_INT_H
-#include "cmd/cmd.h"
+#include "cmd/cmd_int.h"
 #include "model/hub/hub.h"
 #include "os/net/listen_fds.h"
 #include "serve/serve.h"
@@ -38,7 +38,7 @@ struct serve_args {
 };
 
 /* Everything that serve_opts borrows. */
-struct plan {
+struct serve_plan {
     struct spec *spec; /* NULL: none */
     struct serve_opts o;
     struct model_opts models[MODELS_MAX];
@@ -61,29 +61,32 @@ struct plan {
 /* ---- serve_plan.c */
 /* `fetch`: models of the Hub that are not here are fetched, which takes its time.  `sockets` go
  * before addresses and ports. */
-enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, const struct listen_fds *sockets,
-                  bool fetch, struct plan **out, struct err *err) MUST_USE;
+enum rc serve_plan_make(struct cmd_ctx *ctx, struct workers *w, const struct listen_fds *sockets,
+                        bool fetch, struct serve_plan **out, struct err *err) MUST_USE;
 /* --device-timeout; 0: it was not given. */
-enum rc plan_device_ms(const struct serve_args *a, int *out, struct err *err) MUST_USE;
-void plan_free(struct plan *p);
+enum rc serve_plan_device_ms(const struct serve_args *a, int *out, struct err *err) MUST_USE;
+void serve_plan_free(struct serve_plan *p);
 /* Appends what of `b` a server that runs by `a` cannot take without a new start. */
-void plan_needs_start(const struct plan *a, const struct plan *b, struct buf *out);
+void serve_plan_needs_start(const struct serve_plan *a, const struct serve_plan *b,
+                            struct buf *out);
 
 /* Reads the token files into the plan. */
-enum rc plan_keys(struct plan *p, const struct serve_args *a, struct err *err) MUST_USE;
+enum rc serve_plan_keys(struct serve_plan *p, const struct serve_args *a, struct err *err) MUST_USE;
 
 /* ---- serve_explain.c: into ctx->out */
-enum rc serve_explain(struct cmd_ctx *ctx, const struct plan *p, struct err *err) MUST_USE;
+enum rc serve_explain(struct cmd_ctx *ctx, const struct serve_plan *p, struct err *err) MUST_USE;
 
 /* ---- serve_try.c */
 enum { SERVE_TRY_SHOWN_MAX = 160 }; /* bytes of a reply that are shown */
 struct serve_sample {
     const char *path, *body;
 };
-void serve_sample(const struct plan *p, struct serve_sample *out); /* that suits the first model */
-void serve_address(const struct plan *p, int port, struct buf *out); /* "http://127.0.0.1:8003" */
-void serve_curl(const struct plan *p, const struct serve_args *a, int port, struct buf *out);
+void serve_sample(const struct serve_plan *p,
+                  struct serve_sample *out); /* that suits the first model */
+void serve_address(const struct serve_plan *p, int port,
+                   struct buf *out); /* "http://127.0.0.1:8003" */
+void serve_curl(const struct serve_plan *p, const struct serve_args *a, int port, struct buf *out);
 /* Asks the running server itself and prints the reply. */
-enum rc serve_try(const struct serve *s, const struct plan *p, struct err *err) MUST_USE;
+enum rc serve_try(const struct serve *s, const struct serve_plan *p, struct err *err) MUST_USE;
 
 #endif

@@ -11,7 +11,7 @@ enum { EXPLAIN_SOURCE_MAX = 512 };
 
 struct explain {
     struct cmd_ctx *ctx;
-    const struct plan *p;
+    const struct serve_plan *p;
     const struct serve_args *a;
     struct table *table; /* NULL: JSON */
     struct json_out w;
@@ -261,7 +261,7 @@ static enum rc tell_models(struct explain *x, struct err *err)
     return rc;
 }
 
-enum rc serve_explain(struct cmd_ctx *ctx, const struct plan *p, struct err *err)
+enum rc serve_explain(struct cmd_ctx *ctx, const struct serve_plan *p, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     struct explain x = { .ctx = ctx, .p = p, .a = a };

@@ -13,7 +13,7 @@
 #include <limits.h>
 
 /* The folder of the next model. */
-static enum rc find_model(struct plan *p, const struct cmd_ctx *ctx, const char *source,
+static enum rc find_model(struct serve_plan *p, const struct cmd_ctx *ctx, const char *source,
                           const char *revision, struct err *err)
 {
     char *out = p->dirs[p->o.model_count];
@@ -32,7 +32,7 @@ static enum models_priority priority_of(enum spec_priority p)
 }
 
 /* "FILE:LINE:COLUMN: " and the message of `err`. */
-static enum rc at_spec(const struct plan *p, const void *member, struct err *err)
+static enum rc at_spec(const struct serve_plan *p, const void *member, struct err *err)
 {
     struct spec_pos at = spec_where(p->spec, member);
 
@@ -50,8 +50,8 @@ static enum eng_dtype dtype_of(const struct spec_model *m)
 }
 
 /* f16 and fp8 are for GPUs; an option may choose another device or type. */
-static enum rc check_dtype(const struct plan *p, const struct spec_model *m, const char *device,
-                           struct err *err)
+static enum rc check_dtype(const struct serve_plan *p, const struct spec_model *m,
+                           const char *device, struct err *err)
 {
     if ((m->dtype != SPEC_DTYPE_F16 && m->dtype != SPEC_DTYPE_FP8) ||
         (device && str_starts(device, "cuda")))
@@ -63,8 +63,8 @@ static enum rc check_dtype(const struct plan *p, const struct spec_model *m, con
 }
 
 /* Devices of the plug-in for GPUs, as a list of names; `gpus` NULL: all there are. */
-static enum rc gpus_of(const struct plan *p, const struct spec_model *m, char *out, size_t cap,
-                       struct err *err)
+static enum rc gpus_of(const struct serve_plan *p, const struct spec_model *m, char *out,
+                       size_t cap, struct err *err)
 {
     const void *member = m->gpus ? (const void *)&m->gpus : (const void *)&m->device;
     const struct eng_ops *ops = NULL;
@@ -90,7 +90,8 @@ static enum rc gpus_of(const struct plan *p, const struct spec_model *m, char *o
     return RC_OK;
 }
 
-static enum rc device_of(struct plan *p, size_t i, const struct spec_model *m, struct err *err)
+static enum rc device_of(struct serve_plan *p, size_t i, const struct spec_model *m,
+                         struct err *err)
 {
     bool gpu = m->device == SPEC_DEVICE_GPU || m->gpus, cpu = spec_model_on_cpu(p->spec, m);
 
@@ -104,7 +105,7 @@ static enum rc device_of(struct plan *p, size_t i, const struct spec_model *m, s
 }
 
 /* What the file says of vectors; what it does not say is the model's and the APIs' affair. */
-static void vectors_of(const struct plan *p, const struct spec_model *m, struct model_opts *o)
+static void vectors_of(const struct serve_plan *p, const struct spec_model *m, struct model_opts *o)
 {
     static const char *const poolings[] = {
         [SPEC_POOLING_MEAN] = "mean", [SPEC_POOLING_CLS] = "cls", [SPEC_POOLING_LAST] = "last"
@@ -116,7 +117,7 @@ static void vectors_of(const struct plan *p, const struct spec_model *m, struct 
 }
 
 /* The hub's cache names a folder after its commit: snapshots/COMMIT.  Others do not say it. */
-static enum rc revision_of(struct plan *p, const struct spec_model *m, const char *dir,
+static enum rc revision_of(struct serve_plan *p, const struct spec_model *m, const char *dir,
                            struct err *err)
 {
     static const char mark[] = "/snapshots/";
@@ -148,8 +149,8 @@ static void options_win(struct model_opts *o, const struct serve_args *a)
     o->batch_tokens = a->batch_tokens ? (size_t)a->batch_tokens : o->batch_tokens;
 }
 
-static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const struct cmd_ctx *ctx,
-                             struct err *err)
+static enum rc model_of_spec(struct serve_plan *p, const struct spec_model *m,
+                             const struct cmd_ctx *ctx, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     size_t i = p->o.model_count;
@@ -197,7 +198,7 @@ static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const s
     return RC_OK;
 }
 
-static void serve_of_spec(struct plan *p, const struct spec_serve *s)
+static void serve_of_spec(struct serve_plan *p, const struct spec_serve *s)
 {
     p->o.listen = s->listen;
     p->o.ports[0] = (int)s->port;
@@ -223,7 +224,8 @@ static void serve_of_spec(struct plan *p, const struct spec_serve *s)
     p->o.tls_key = s->tls_key;
 }
 
-static enum rc from_spec(struct plan *p, const char *path, struct cmd_ctx *ctx, struct err *err)
+static enum rc from_spec(struct serve_plan *p, const char *path, struct cmd_ctx *ctx,
+                         struct err *err)
 {
     struct spec_diags diags = { 0 };
     struct buf text = { 0 };
@@ -251,7 +253,7 @@ static enum rc from_spec(struct plan *p, const char *path, struct cmd_ctx *ctx, 
 
 /* ---- from options */
 
-static enum rc model_of_arg(struct plan *p, const char *arg, const struct cmd_ctx *ctx,
+static enum rc model_of_arg(struct serve_plan *p, const char *arg, const struct cmd_ctx *ctx,
                             struct err *err)
 {
     size_t i = p->o.model_count;
@@ -280,7 +282,7 @@ static enum rc model_of_arg(struct plan *p, const char *arg, const struct cmd_ct
 }
 
 /* One that the spec has too gets this size. */
-static enum rc pool_of_arg(struct plan *p, size_t n, const char *arg, struct err *err)
+static enum rc pool_of_arg(struct serve_plan *p, size_t n, const char *arg, struct err *err)
 {
     const char *eq = strchr(arg, '=');
     uint64_t bytes;
@@ -303,7 +305,7 @@ static enum rc pool_of_arg(struct plan *p, size_t n, const char *arg, struct err
 }
 
 /* Which models wait for a request, and which for room. */
-static enum rc loads_of_args(struct plan *p, const struct serve_args *a, struct err *err)
+static enum rc loads_of_args(struct serve_plan *p, const struct serve_args *a, struct err *err)
 {
     for (size_t i = 0; i < p->o.model_count; i++)
         p->models[i].may_wait = true;
@@ -333,7 +335,7 @@ static enum rc time_of(const char *arg, const char *name, int *ms, struct err *e
     return RC_OK;
 }
 
-static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct err *err)
+static enum rc sizes_of_args(struct serve_plan *p, const struct serve_args *a, struct err *err)
 {
     uint64_t v;
 
@@ -387,7 +389,7 @@ static enum rc port_of(const char *arg, int dflt, int *port, struct err *err)
 }
 
 /* One port when that alone was asked for; a socket file has none. */
-static enum rc ports_of_args(struct plan *p, const struct serve_args *a, struct err *err)
+static enum rc ports_of_args(struct serve_plan *p, const struct serve_args *a, struct err *err)
 {
     bool one = (a->port && !a->rerank_port) || (p->o.listen && str_starts(p->o.listen, "unix:"));
 
@@ -399,7 +401,7 @@ static enum rc ports_of_args(struct plan *p, const struct serve_args *a, struct 
 }
 
 /* Sockets that were handed over, and where they listen: of several the one that most can reach. */
-static enum rc ports_of_sockets(struct plan *p, struct err *err)
+static enum rc ports_of_sockets(struct serve_plan *p, struct err *err)
 {
     char address[HTTP_ADDRESS_MAX];
 
@@ -420,7 +422,7 @@ static enum rc ports_of_sockets(struct plan *p, struct err *err)
     return RC_OK;
 }
 
-enum rc plan_keys(struct plan *p, const struct serve_args *a, struct err *err)
+enum rc serve_plan_keys(struct serve_plan *p, const struct serve_args *a, struct err *err)
 {
     const struct spec_serve *of_spec = p->spec ? &p->spec->serve : NULL;
     struct cmd_keys *k = &p->keys;
@@ -440,7 +442,7 @@ enum rc plan_keys(struct plan *p, const struct serve_args *a, struct err *err)
     return rc;
 }
 
-static void names_of_args(struct plan *p, const struct serve_args *a)
+static void names_of_args(struct serve_plan *p, const struct serve_args *a)
 {
     const struct spec_strs none = { 0 };
     const struct spec_strs *of_spec =
@@ -455,7 +457,7 @@ static void names_of_args(struct plan *p, const struct serve_args *a)
     p->o.admin_socket = a->admin_socket;
 }
 
-static enum rc from_args(struct plan *p, const struct cmd_ctx *ctx, struct err *err)
+static enum rc from_args(struct serve_plan *p, const struct cmd_ctx *ctx, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     enum rc rc = sizes_of_args(p, a, err);
@@ -484,7 +486,7 @@ static enum rc from_args(struct plan *p, const struct cmd_ctx *ctx, struct err *
         rc = loads_of_args(p, a, err);
     names_of_args(p, a);
     if (rc == RC_OK)
-        rc = plan_keys(p, a, err);
+        rc = serve_plan_keys(p, a, err);
     if (rc == RC_OK && !p->o.model_count) {
         err_hint(err,
                  "Give -m NAME=DIR, or models in a spec with -f; 'stoker model get' fetches one.");
@@ -495,7 +497,7 @@ static enum rc from_args(struct plan *p, const struct cmd_ctx *ctx, struct err *
     return rc;
 }
 
-void plan_free(struct plan *p)
+void serve_plan_free(struct serve_plan *p)
 {
     for (size_t i = 0; i < MODELS_MAX; i++) {
         free(p->names[i]);
@@ -519,7 +521,7 @@ static bool same_pools(const struct serve_opts *a, const struct serve_opts *b)
     return same;
 }
 
-void plan_needs_start(const struct plan *p, const struct plan *q, struct buf *out)
+void serve_plan_needs_start(const struct serve_plan *p, const struct serve_plan *q, struct buf *out)
 {
     const struct serve_opts *a = &p->o, *b = &q->o;
     const struct {
@@ -548,17 +550,17 @@ void plan_needs_start(const struct plan *p, const struct plan *q, struct buf *ou
             buf_addf(out, "%s%s", out->len ? ", " : "", rows[i].name);
 }
 
-enum rc plan_device_ms(const struct serve_args *a, int *out, struct err *err)
+enum rc serve_plan_device_ms(const struct serve_args *a, int *out, struct err *err)
 {
     *out = 0;
     return time_of(a->device_timeout, "--device-timeout", out, err);
 }
 
-enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, const struct listen_fds *sockets,
-                  bool fetch, struct plan **out, struct err *err)
+enum rc serve_plan_make(struct cmd_ctx *ctx, struct workers *w, const struct listen_fds *sockets,
+                        bool fetch, struct serve_plan **out, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
-    struct plan *p = xcalloc(1, sizeof(*p));
+    struct serve_plan *p = xcalloc(1, sizeof(*p));
     enum rc rc = RC_OK;
 
     p->o.workers = w;
@@ -569,7 +571,7 @@ enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, const struct listen_fd
     if (rc == RC_OK)
         rc = from_args(p, ctx, err);
     if (rc != RC_OK) {
-        plan_free(p);
+        serve_plan_free(p);
         return rc;
     }
     *out = p;

@@ -13,7 +13,7 @@ enum {
     SERVE_TRY_BODY_MAX = 64 << 20 /* bytes of our own reply */
 };
 
-void serve_sample(const struct plan *p, struct serve_sample *out)
+void serve_sample(const struct serve_plan *p, struct serve_sample *out)
 {
     static const struct serve_sample samples[] = {
         { "/embed", "{\"inputs\":\"hello world\"}" },
@@ -30,14 +30,14 @@ void serve_sample(const struct plan *p, struct serve_sample *out)
 }
 
 /* An address that listens everywhere is reached here. */
-static const char *host_of(const struct plan *p)
+static const char *host_of(const struct serve_plan *p)
 {
     const char *a = p->o.listen ? p->o.listen : "127.0.0.1";
 
     return str_eq(a, "0.0.0.0") ? "127.0.0.1" : str_eq(a, "::") ? "::1" : a;
 }
 
-void serve_address(const struct plan *p, int port, struct buf *out)
+void serve_address(const struct serve_plan *p, int port, struct buf *out)
 {
     const char *host = host_of(p), *scheme = p->o.tls_cert ? "https" : "http";
 
@@ -47,7 +47,7 @@ void serve_address(const struct plan *p, int port, struct buf *out)
         buf_addf(out, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", scheme, host, port);
 }
 
-void serve_curl(const struct plan *p, const struct serve_args *a, int port, struct buf *out)
+void serve_curl(const struct serve_plan *p, const struct serve_args *a, int port, struct buf *out)
 {
     const char *token = a->token_file ? a->token_file : p->spec ? p->spec->serve.token_file : NULL;
     const char *host = host_of(p);
@@ -79,7 +79,7 @@ static void print_reply(const struct web_reply *r, int64_t ns)
     (void)fflush(stdout); /* before what is said of the end */
 }
 
-enum rc serve_try(const struct serve *s, const struct plan *p, struct err *err)
+enum rc serve_try(const struct serve *s, const struct serve_plan *p, struct err *err)
 {
     const struct web_trust ourselves = { .insecure = true }; /* whatever name the certificate has */
     struct buf text = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* targets: what a run is held against.
+/* monitor_targets: what a run is held against.
  *
  *     [STAT(]METRIC[)] OP NUMBER      gpu.util>=90   p95(gpu.temp)<85   rise(gpu.pcie.replay)<=0
  *
@@ -91,9 +91,9 @@ static bool is_name(const char *s)
     return true;
 }
 
-enum rc target_parse(const char *text, struct target *out, struct err *err)
+enum rc target_parse(const char *text, struct monitor_target *out, struct err *err)
 {
-    struct target t = { .stat = TARGET_MEAN };
+    struct monitor_target t = { .stat = TARGET_MEAN };
     char left[sizeof(t.text)], *name, *number;
     size_t at = strcspn(text, "<>"), i = 0;
 
@@ -120,7 +120,7 @@ enum rc target_parse(const char *text, struct target *out, struct err *err)
 
 /* Ids of the agent's table have dots, names of applications' metrics cannot: an id that the table
  * lacks is a slip.  A name without dots may still come. */
-static enum rc check_metric(const struct target *t, struct err *err)
+static enum rc check_metric(const struct monitor_target *t, struct err *err)
 {
     size_t n;
     const struct telemetry_metric *all = telemetry_metrics(&n);
@@ -154,7 +154,7 @@ enum rc targets_fill(struct monitor *m, const struct monitor_opts *a, const stru
                      struct err *err)
 {
     for (size_t i = 0; i < a->targets.count; i++) {
-        struct target *t = &m->targets[m->target_count];
+        struct monitor_target *t = &m->targets[m->target_count];
         enum rc rc = target_parse(a->targets.items[i], t, err);
         if (rc == RC_OK)
             rc = check_metric(t, err);
@@ -166,7 +166,7 @@ enum rc targets_fill(struct monitor *m, const struct monitor_opts *a, const stru
     if (s && targets_of_goals(m, s, err) != RC_OK)
         return err->code;
     for (size_t i = 0; !a->no_defaults && i < ARRAY_SIZE(defaults); i++) {
-        struct target t;
+        struct monitor_target t;
         enum rc rc = target_parse(defaults[i], &t, err);
         if (rc != RC_OK)
             return rc;
@@ -194,7 +194,7 @@ static double stat_value(const struct window_slot *s, enum target_stat stat)
     return stat == TARGET_MIN ? s->min : s->max;
 }
 
-static double share_of(const struct monitor *m, const struct target *t, const char *part,
+static double share_of(const struct monitor *m, const struct monitor_target *t, const char *part,
                        const char *whole, int gpu)
 {
     double all = window_mean(monitor_slot(m, whole, gpu));
@@ -202,7 +202,7 @@ static double share_of(const struct monitor *m, const struct target *t, const ch
     return all > 0 ? 100 * stat_value(monitor_slot(m, part, gpu), t->stat) / all : NAN;
 }
 
-static double made_value(const struct monitor *m, const struct target *t, int gpu)
+static double made_value(const struct monitor *m, const struct monitor_target *t, int gpu)
 {
     if (str_eq(t->metric, "gpu.memory"))
         return share_of(m, t, "gpu.fb.used", "gpu.fb.total", gpu);
@@ -211,7 +211,7 @@ static double made_value(const struct monitor *m, const struct target *t, int gp
     return (double)monitor_xids(m, gpu);
 }
 
-static enum target_state state_of(const struct target *t, double v)
+static enum target_state state_of(const struct monitor_target *t, double v)
 {
     bool met = t->op == TARGET_GE   ? v >= t->value
                : t->op == TARGET_GT ? v > t->value
@@ -234,8 +234,8 @@ static void name_series(const struct window_slot *s, char *out, size_t cap)
     buf_release(&b);
 }
 
-size_t target_judge(const struct monitor *m, const struct target *t, struct target_result *out,
-                    size_t cap)
+size_t target_judge(const struct monitor *m, const struct monitor_target *t,
+                    struct target_result *out, size_t cap)
 {
     bool of_gpus = is_made(t->metric) || str_starts(t->metric, "gpu.");
     size_t n = 0;

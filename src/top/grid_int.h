@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* grid: a screen as cells, without a terminal.
+/* grid_int: a screen as cells, without a terminal.
  *
  * Everything that is shown is drawn here first; ncurses, plain text and tests read the cells.
  * Invariants:
@@ -9,8 +9,8 @@
  *      changes how its neighbours are shown: grid_text() puts '?' there, so names of processes,
  *      labels and messages of others cannot speak to the terminal.
  *   3. Without `utf8` every cell is ASCII. */
-#ifndef TOP_GRID_H
-#define TOP_GRID_H
+#ifndef TOP_GRID_INT_H
+#define TOP_GRID_INT_H
 #include "base/buf.h"
 
 #include <stdint.h>
