@@ -263,6 +263,27 @@ static void yaml_of(const char *value, const char *want)
     buf_release(&b);
 }
 
+/* Whole containers, and what is open at the end is ended. */
+TEST(yaml_containers)
+{
+    struct buf b = { 0 };
+    struct yaml_out y;
+
+    yaml_begin(&y, &b);
+    yaml_map(&y, "a");
+    yaml_map_of(&y, "to", "kind", "Service", "name", "1");
+    yaml_seq_of(&y, "drop", "ALL", "x y");
+    yaml_map(&y, "b");
+    yaml_map(&y, "c");
+    yaml_ends(&y, 2);
+    yaml_seq(&y, "d");
+    yaml_finish(&y);
+    assert_string_equal(buf_str(&b), "a:\n  to:\n    kind: Service\n    name: \"1\"\n"
+                                     "  drop:\n    - ALL\n    - x y\n"
+                                     "  b:\n    c: {}\n  d: []\n");
+    buf_release(&b);
+}
+
 /* What readers of YAML 1.1 and 1.2 differ about is in quotes. */
 TEST(yaml_words)
 {
@@ -450,8 +471,8 @@ TEST(file_names_stay_in_comments)
     spec_free(s);
 }
 
-TEST_MAIN(cmocka_unit_test(yaml_is_read_back), cmocka_unit_test(yaml_words),
-          cmocka_unit_test(sh_words_are_read_back), cmocka_unit_test(sh_first_words),
-          cmocka_unit_test(names_for_dns), cmocka_unit_test(plain_for_slurm),
-          cmocka_unit_test(text_for_html_and_comments),
+TEST_MAIN(cmocka_unit_test(yaml_is_read_back), cmocka_unit_test(yaml_containers),
+          cmocka_unit_test(yaml_words), cmocka_unit_test(sh_words_are_read_back),
+          cmocka_unit_test(sh_first_words), cmocka_unit_test(names_for_dns),
+          cmocka_unit_test(plain_for_slurm), cmocka_unit_test(text_for_html_and_comments),
           cmocka_unit_test(file_names_stay_in_comments))

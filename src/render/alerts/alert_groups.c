@@ -523,8 +523,7 @@ static void put_group(struct render *r, const struct render_alerts *all, size_t 
         if (group_of(x) == group && x->expr)
             put_alert(r, x, y);
     }
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 /* What budgets need is in the file of the alerts: it is all that an operator's rules have. */
@@ -544,17 +543,14 @@ static void put_costs(struct render *r, const struct render_alerts *all, struct 
         yaml_str(y, "record", x->name);
         yaml_str(y, "expr", x->expr);
         if (x->component) {
-            yaml_map(y, "labels");
-            yaml_str(y, "component", x->component);
-            yaml_end(y);
+            yaml_map_of(y, "labels", "component", x->component);
         }
         yaml_end(y);
     }
     for (size_t i = 0; i < all->count; i++)
         if (all->items[i].budget)
             put_alert(r, &all->items[i], y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 void alerts_groups(struct render *r, struct yaml_out *y)

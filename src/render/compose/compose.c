@@ -169,11 +169,7 @@ static void mps_volumes(struct compose *k)
     yaml_str(y, "source", "mps.pipe");
     compose_str(k, "target", k->r->targets->compose->mps_dir, &k->r->targets->compose->mps_dir);
     yaml_end(y);
-    yaml_map(y, NULL);
-    yaml_str(y, "type", "volume");
-    yaml_str(y, "source", "mps.log");
-    yaml_str(y, "target", MPS_LOG);
-    yaml_end(y);
+    yaml_map_of(y, NULL, "type", "volume", "source", "mps.log", "target", MPS_LOG);
     yaml_end(y);
 }
 
@@ -205,10 +201,7 @@ static void mps(struct compose *k)
     yaml_note(y, render_from(k->r, &t->mps));
     yaml_map(y, MPS_SERVICE);
     yaml_str(y, "image", "${MPS_IMAGE:-nvidia/cuda:12.4.1-base-ubuntu22.04}");
-    yaml_seq(y, "command");
-    yaml_str(y, NULL, "nvidia-cuda-mps-control");
-    yaml_str(y, NULL, "-f");
-    yaml_end(y);
+    yaml_seq_of(y, "command", "nvidia-cuda-mps-control", "-f");
     for (size_t i = 0; i < k->plan->count; i++)
         if (compose_is_client(k, &k->plan->runs[i]) && k->plan->runs[i].c->user) {
             compose_str(k, "user", k->plan->runs[i].c->user, &k->plan->runs[i].c->user);
@@ -225,10 +218,8 @@ static void mps(struct compose *k)
     yaml_end(y);
     mps_volumes(k);
     yaml_map(y, "healthcheck");
-    yaml_seq(y, "test");
-    yaml_str(y, NULL, "CMD-SHELL");
-    yaml_str(y, NULL, "echo get_default_active_thread_percentage | nvidia-cuda-mps-control");
-    yaml_end(y);
+    yaml_seq_of(y, "test", "CMD-SHELL",
+                "echo get_default_active_thread_percentage | nvidia-cuda-mps-control");
     yaml_str(y, "interval", "10s");
     yaml_str(y, "timeout", "5s");
     yaml_int(y, "retries", 3);
@@ -335,9 +326,7 @@ static void body(struct compose *k)
     yaml_end(y);
     compose_volumes(k);
     yaml_map(y, "networks");
-    yaml_map(y, "default");
-    yaml_str(y, "driver", "bridge");
-    yaml_end(y);
+    yaml_map_of(y, "default", "driver", "bridge");
     yaml_end(y);
 }
 

@@ -23,8 +23,7 @@ static void bind(struct compose *k, const char *source, const char *target, bool
         yaml_bool(y, "read_only", true);
     yaml_map(y, "bind");
     yaml_bool(y, "create_host_path", false);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 /* A storage's name has no '.', so that names made up here never meet one. */
@@ -233,9 +232,7 @@ void compose_mounts(struct compose *k, const struct host_run *run)
         yaml_end(&k->y);
     }
     if (host_is_server(c) && k->r->spec->serve.token_file) {
-        yaml_seq(&k->y, "secrets");
-        yaml_str(&k->y, NULL, "token");
-        yaml_end(&k->y);
+        yaml_seq_of(&k->y, "secrets", "token");
     }
 }
 
@@ -317,6 +314,5 @@ void compose_volumes(struct compose *k)
     yaml_map(&k->y, "secrets");
     yaml_map(&k->y, "token");
     compose_str(k, "file", v->token_file, &v->token_file);
-    yaml_end(&k->y);
-    yaml_end(&k->y);
+    yaml_ends(&k->y, 2);
 }

@@ -240,9 +240,7 @@ static void depends(struct compose *k, const struct host_run *run)
         yaml_note(&k->y, render_from(k->r, &c->depends_on));
     yaml_map(&k->y, "depends_on");
     if (mps) {
-        yaml_map(&k->y, "mps");
-        yaml_str(&k->y, "condition", "service_healthy");
-        yaml_end(&k->y);
+        yaml_map_of(&k->y, "mps", "condition", "service_healthy");
     }
     for (size_t i = 0; i < k->plan->count; i++) {
         const struct host_run *on = &k->plan->runs[i];
@@ -252,12 +250,10 @@ static void depends(struct compose *k, const struct host_run *run)
             wanted = wanted || str_eq(on->c->name, c->depends_on.items[j]);
         if (!wanted)
             continue;
-        yaml_map(&k->y, on->name);
-        yaml_str(&k->y, "condition",
-                 health_of(k, on->c)                   ? "service_healthy"
-                 : on->c->kind == SPEC_COMPONENT_BATCH ? "service_completed_successfully"
-                                                       : "service_started");
-        yaml_end(&k->y);
+        yaml_map_of(&k->y, on->name, "condition",
+                    health_of(k, on->c)                   ? "service_healthy"
+                    : on->c->kind == SPEC_COMPONENT_BATCH ? "service_completed_successfully"
+                                                          : "service_started");
     }
     yaml_end(&k->y);
 }
@@ -288,9 +284,7 @@ static void gpus(struct compose *k, const struct host_run *run)
             yaml_strf(&k->y, NULL, "%d", i);
     yaml_end(&k->y);
     list(k, "capabilities", (const char *const[]){ "gpu", "compute", "utility" }, 3);
-    yaml_end(&k->y);
-    yaml_end(&k->y);
-    yaml_end(&k->y);
+    yaml_ends(&k->y, 3);
 }
 
 static void resources(struct compose *k, const struct host_run *run)
@@ -319,8 +313,7 @@ static void resources(struct compose *k, const struct host_run *run)
     }
     if (run->gpus)
         gpus(k, run);
-    yaml_end(&k->y);
-    yaml_end(&k->y);
+    yaml_ends(&k->y, 2);
 }
 
 /* ---- network ---- */
@@ -438,10 +431,7 @@ void compose_log_limits(struct compose *k)
 {
     yaml_map(&k->y, "logging");
     yaml_str(&k->y, "driver", "json-file");
-    yaml_map(&k->y, "options");
-    yaml_str(&k->y, "max-size", "50m");
-    yaml_str(&k->y, "max-file", "5");
-    yaml_end(&k->y);
+    yaml_map_of(&k->y, "options", "max-size", "50m", "max-file", "5");
     yaml_end(&k->y);
 }
 
@@ -454,10 +444,7 @@ static void basics(struct compose *k, const struct host_run *run)
     compose_str(k, "image", c->image, &c->image);
     if (recipe) {
         yaml_note(&k->y, render_from(k->r, c->build));
-        yaml_map(&k->y, "build");
-        yaml_str(&k->y, "context", ".");
-        yaml_str(&k->y, "dockerfile", recipe);
-        yaml_end(&k->y);
+        yaml_map_of(&k->y, "build", "context", ".", "dockerfile", recipe);
     }
     command(k, run);
     if (c->workdir)

@@ -531,9 +531,6 @@ static void put_provider(struct render *r)
     yaml_map(&y, "options");
     yaml_note(&y, "where dashboards/*.json are put");
     yaml_str(&y, "path", "/var/lib/grafana/dashboards/stoker");
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -561,9 +558,6 @@ static void put_datasource(struct render *r)
     yaml_str(&y, "httpMethod", "POST");
     yaml_note(&y, render_from(r, &p->scrape_ms));
     yaml_str(&y, "timeInterval", units_duration_exact((uint64_t)p->scrape_ms, w));
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

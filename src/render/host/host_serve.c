@@ -125,8 +125,7 @@ static void nodes(struct out *o)
             yaml_str(&o->y, "memory", units_bytes_exact((uint64_t)n->gpu->memory_bytes.v, text));
         yaml_end(&o->y);
     }
-    yaml_end(&o->y);
-    yaml_end(&o->y);
+    yaml_ends(&o->y, 2);
 }
 
 static bool pool_used(const struct out *o, const struct spec_pool *p)

@@ -110,16 +110,12 @@ void k8s_own_resources(struct k8s *k, struct yaml_out *y, const struct k8s_pod *
     if (!pod->cpu)
         return;
     yaml_map(y, "resources");
-    yaml_map(y, "requests");
-    yaml_str(y, "cpu", pod->cpu);
-    yaml_str(y, "memory", pod->memory);
-    yaml_end(y);
+    yaml_map_of(y, "requests", "cpu", pod->cpu, "memory", pod->memory);
     yaml_map(y, "limits");
     yaml_str(y, "memory", pod->memory);
     if (pod->gpus)
         yaml_int(y, k8s_gpu_resource(k, spec_node_of(k->r->spec, NULL)), pod->gpus);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 /* ---- environment ---- */
@@ -138,9 +134,7 @@ static void variable(struct k8s *k, struct yaml_out *y, const struct k8s_env *e)
     yaml_str(y, "name", e->name);
     if (e->field) {
         yaml_map(y, "valueFrom");
-        yaml_map(y, "fieldRef");
-        yaml_str(y, "fieldPath", e->field);
-        yaml_end(y);
+        yaml_map_of(y, "fieldRef", "fieldPath", e->field);
         yaml_end(y);
     } else {
         yaml_note(y, e->from);
@@ -322,8 +316,7 @@ static void probe_how(struct k8s *k, struct yaml_out *y, const struct k8s_pod *p
         yaml_seq(y, "command");
         for (size_t i = 0; i < h->command.count; i++)
             yaml_str(y, NULL, k8s_verbatim(k, h->command.items[i]));
-        yaml_end(y);
-        yaml_end(y);
+        yaml_ends(y, 2);
         return;
     }
     if (!port) {
@@ -415,9 +408,7 @@ static void volume(struct k8s *k, struct yaml_out *y, const struct k8s_volume *v
         yaml_map(y, "volumeClaimTemplate");
         yaml_map(y, "spec");
         k8s_claim_spec(k, y, v->storage);
-        yaml_end(y);
-        yaml_end(y);
-        yaml_end(y);
+        yaml_ends(y, 3);
         break;
     case K8S_MEMORY:
         memory_volume(y, v);

@@ -106,6 +106,5 @@ void k8s_mig_map(struct k8s *k, struct buf *out, const char *namespace)
     yaml_end(&y);
     yaml_map(&y, "data");
     yaml_text(&y, "config.yaml", k8s_mig_text(k));
-    yaml_end(&y);
     yaml_finish(&y);
 }

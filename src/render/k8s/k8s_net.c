@@ -313,7 +313,6 @@ void k8s_attachment(struct k8s *k, struct buf *out, const struct spec_fabric *f,
     yaml_map(&y, "spec");
     yaml_note(&y, render_from(k->r, &f->mtu));
     yaml_text(&y, "config", buf_str(&json));
-    yaml_end(&y);
     yaml_finish(&y);
     buf_release(&json);
 }
@@ -499,7 +498,6 @@ static void policy_write(struct k8s *k, struct buf *out, const char *namespace,
     }
     yaml_end(&y);
     node_selector(k, &y, f, n);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -556,7 +554,6 @@ void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,
         yaml_note(&y, render_from(k->r, &f->mtu));
         yaml_strf(&y, "metaPlugins", "{\"type\": \"tuning\", \"mtu\": %d}", (int)f->mtu);
     }
-    yaml_end(&y);
     yaml_finish(&y);
     buf_release(&json);
 }
@@ -635,6 +632,5 @@ void k8s_ip_pool(struct k8s *k, struct buf *out, const char *namespace, const st
     yaml_note(&y, "addresses of a machine");
     yaml_int(&y, "perNodeBlockSize", block > BLOCK_MAX ? BLOCK_MAX : block);
     pool_selector(k, &y, f, i);
-    yaml_end(&y);
     yaml_finish(&y);
 }

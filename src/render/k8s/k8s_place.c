@@ -208,9 +208,7 @@ static void expression(struct k8s *k, struct yaml_out *y, const char *key, const
     yaml_note(y, render_from(k->r, at));
     yaml_str(y, "key", key);
     yaml_str(y, "operator", "In");
-    yaml_seq(y, "values");
-    yaml_str(y, NULL, value);
-    yaml_end(y);
+    yaml_seq_of(y, "values", value);
     yaml_end(y);
 }
 
@@ -225,11 +223,7 @@ static void together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *po
     yaml_str(y, "topologyKey", "topology.kubernetes.io/zone");
     yaml_map(y, "labelSelector");
     k8s_match(k, y, "matchLabels", pod->name);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 5);
 }
 
 static bool fills(const struct k8s *k, const struct spec_component *c)
@@ -296,12 +290,9 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
                 if (k->scc || k8s_label_by(n->labels.items[i].key) == K8S_LABEL_JOIN)
                     expression(k, y, n->labels.items[i].key, n->labels.items[i].value,
                                &n->labels.items[i]);
-            yaml_end(y);
-            yaml_end(y);
+            yaml_ends(y, 2);
         }
-        yaml_end(y);
-        yaml_end(y);
-        yaml_end(y);
+        yaml_ends(y, 3);
     }
     if (close)
         together(k, y, pod);
@@ -333,8 +324,7 @@ void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     yaml_end(y);
     yaml_note(y, "machines whose taints the pods do not bear are not counted");
     yaml_str(y, "nodeTaintsPolicy", "Honor");
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 /* By the label that the GPU Operator gives to machines with GPUs. */
@@ -349,16 +339,8 @@ static void by_gpus(struct yaml_out *y, bool with)
     yaml_map(y, NULL);
     yaml_str(y, "key", "nvidia.com/gpu.present");
     yaml_str(y, "operator", with ? "In" : "NotIn");
-    yaml_seq(y, "values");
-    yaml_str(y, NULL, "true");
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_seq_of(y, "values", "true");
+    yaml_ends(y, 7);
 }
 
 void k8s_placement(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
@@ -368,8 +350,7 @@ void k8s_placement(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
         yaml_map(y, NULL);
         yaml_note(y, "it watches every machine, sick ones first");
         yaml_str(y, "operator", "Exists");
-        yaml_end(y);
-        yaml_end(y);
+        yaml_ends(y, 2);
         if (pod->machines)
             by_gpus(y, pod->machines == K8S_WITH_GPUS);
         return;

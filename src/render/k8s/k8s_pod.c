@@ -293,9 +293,7 @@ static void capabilities(struct k8s *k, struct yaml_out *y, const struct k8s_pod
     bool lock = needs_rdma(k, pod) && (pod->root || k->ipc_lock);
 
     yaml_map(y, "capabilities");
-    yaml_seq(y, "drop");
-    yaml_str(y, NULL, "ALL");
-    yaml_end(y);
+    yaml_seq_of(y, "drop", "ALL");
     if (lock || pod->caps.count) {
         yaml_seq(y, "add");
         if (lock) {
@@ -365,8 +363,7 @@ static void sysctls(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod
     yaml_note(y, render_from(k->r, &low->port));
     yaml_str(y, "name", "net.ipv4.ip_unprivileged_port_start");
     yaml_strf(y, "value", "%" PRId64, low->port);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static void pod_security(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
@@ -374,13 +371,9 @@ static void pod_security(struct k8s *k, struct yaml_out *y, const struct k8s_pod
     yaml_map(y, "securityContext");
     pod_user(k, y, pod);
     sysctls(k, y, pod);
-    yaml_map(y, "seccompProfile");
-    yaml_str(y, "type", "RuntimeDefault");
-    yaml_end(y);
+    yaml_map_of(y, "seccompProfile", "type", "RuntimeDefault");
     if (k8s_has(k, K8S_APPARMOR_FIELD) && !k->scc) {
-        yaml_map(y, "appArmorProfile");
-        yaml_str(y, "type", "RuntimeDefault");
-        yaml_end(y);
+        yaml_map_of(y, "appArmorProfile", "type", "RuntimeDefault");
     }
     yaml_end(y);
 }
@@ -411,10 +404,7 @@ static void container(struct k8s *k, struct yaml_out *y, const struct k8s_pod *p
 
 static void quantities(struct yaml_out *y, const char *key, const struct k8s_init *init)
 {
-    yaml_map(y, key);
-    yaml_str(y, "cpu", init->cpu);
-    yaml_str(y, "memory", init->memory);
-    yaml_end(y);
+    yaml_map_of(y, key, "cpu", init->cpu, "memory", init->memory);
 }
 
 static void init_container(struct k8s *k, struct yaml_out *y, const struct k8s_init *init)
@@ -433,12 +423,8 @@ static void init_container(struct k8s *k, struct yaml_out *y, const struct k8s_i
     yaml_end(y);
     container_security(k, y, &plain);
     yaml_seq(y, "volumeMounts");
-    yaml_map(y, NULL);
-    yaml_str(y, "name", init->volume);
-    yaml_str(y, "mountPath", init->path);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_map_of(y, NULL, "name", init->volume, "mountPath", init->path);
+    yaml_ends(y, 2);
 }
 
 static void pull_secrets(struct k8s *k, struct yaml_out *y)
@@ -447,9 +433,7 @@ static void pull_secrets(struct k8s *k, struct yaml_out *y)
         return;
     yaml_seq(y, "imagePullSecrets");
     for (size_t i = 0; i < k->pull_secrets->count; i++) {
-        yaml_map(y, NULL);
-        yaml_str(y, "name", k->pull_secrets->items[i]);
-        yaml_end(y);
+        yaml_map_of(y, NULL, "name", k->pull_secrets->items[i]);
     }
     yaml_end(y);
 }
@@ -524,8 +508,7 @@ void k8s_pod_patch(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     yaml_str(y, "name", pod->container ? pod->container : pod->name);
     container_security(k, y, pod);
     k8s_mounts(k, y, pod);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
     k8s_volumes(k, y, pod);
     yaml_end(y);
 }

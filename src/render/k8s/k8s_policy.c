@@ -52,27 +52,19 @@ static void allow_names(struct k8s *k, struct buf *out, const struct k8s_policie
     yaml_seq(&y, "to");
     yaml_map(&y, NULL);
     yaml_map(&y, "namespaceSelector");
-    yaml_map(&y, "matchLabels");
-    yaml_str(&y, "kubernetes.io/metadata.name", p->dns_namespace);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", p->dns_namespace);
+    yaml_ends(&y, 2);
     if (p->dns_cache) {
         yaml_map(&y, NULL);
         yaml_map(&y, "ipBlock");
         yaml_note(&y, "NodeLocal DNSCache, where there is one: it is in no pod's network");
         yaml_str(&y, "cidr", "169.254.20.10/32");
-        yaml_end(&y);
-        yaml_end(&y);
+        yaml_ends(&y, 2);
     }
     yaml_end(&y);
     yaml_seq(&y, "ports");
     one_port(&y, "UDP", p->dns_port);
     one_port(&y, "TCP", p->dns_port);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -82,8 +74,7 @@ static void peer(struct k8s *k, struct yaml_out *y, const char *component, const
     yaml_note(y, why);
     yaml_map(y, "podSelector");
     k8s_match(k, y, "matchLabels", component);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static void ports_of(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
@@ -153,8 +144,7 @@ static void ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies
     yaml_map(y, NULL);
     yaml_seq(y, "from");
     peer(k, y, k8s_name(k, c->name, ""), "its own pods, every port: ranks and NCCL");
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
     for (size_t i = 0; !open && i < p->count; i++) {
         const struct spec_component *from = p->components[i];
 
@@ -181,8 +171,7 @@ static void https_out(struct yaml_out *y, const char *why)
     yaml_note(y, why);
     yaml_seq(y, "ports");
     one_port(y, "TCP", 443);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static bool needs_outside(const struct spec *s)
@@ -206,9 +195,7 @@ static void outside(struct k8s *k, struct yaml_out *y, const char *const *text)
     yaml_map(y, "ipBlock");
     yaml_note(y, render_from(k->r, text));
     yaml_str(y, "cidr", cidr);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
     if (port) {
         yaml_seq(y, "ports");
         one_port(y, "TCP", port);
@@ -262,8 +249,7 @@ static void egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies 
     yaml_map(y, NULL);
     yaml_seq(y, "to");
     peer(k, y, k8s_name(k, c->name, ""), NULL);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
     for (size_t i = 0; i < p->count; i++) {
         const struct spec_component *to = p->components[i];
 
@@ -290,7 +276,6 @@ static void component_policy(struct k8s *k, struct buf *out, const struct k8s_po
     policy_types(&y, true, true);
     ingress(k, &y, p, c);
     egress(k, &y, p, c);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -307,15 +292,12 @@ void k8s_server_policy(struct k8s *k, struct buf *out)
     yaml_seq(&y, "ports");
     one_port(&y, "TCP", s->port);
     one_port(&y, "TCP", s->rerank_port);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_ends(&y, 3);
     if (fetches) {
         yaml_seq(&y, "egress");
         https_out(&y, "models of the hub, by HTTPS");
         yaml_end(&y);
     }
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -325,7 +307,6 @@ void k8s_policies_write(struct k8s *k, struct buf *out, const struct k8s_policie
 
     policy_head(k, &y, out, "default-deny", NULL);
     policy_types(&y, true, true);
-    yaml_end(&y);
     yaml_finish(&y);
     allow_names(k, out, p);
     for (size_t i = 0; i < p->count; i++)
@@ -353,8 +334,6 @@ void k8s_budget(struct k8s *k, struct buf *out, const struct spec_component *c)
     yaml_int(&y, "maxUnavailable", 1);
     yaml_map(&y, "selector");
     k8s_match(k, &y, "matchLabels", name);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

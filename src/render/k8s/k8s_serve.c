@@ -308,9 +308,7 @@ static void serve_nodes(struct k8s *k, struct yaml_out *y, const struct spec_com
     yaml_str(y, "model", n->gpu->model);
     if (n->gpu->memory_bytes.known)
         spec_bytes(y, "memory", n->gpu->memory_bytes.v);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 static bool pool_used(const struct spec *s, const struct spec_component *c, const char *pool)
@@ -479,9 +477,7 @@ static void serve_text(struct k8s *k, struct buf *out, const struct spec_compone
 
     yaml_begin(&y, out);
     yaml_str(&y, "schema", "stoker.spec/1");
-    yaml_map(&y, "site");
-    yaml_str(&y, "name", s->site.name);
-    yaml_end(&y);
+    yaml_map_of(&y, "site", "name", s->site.name);
     serve_nodes(k, &y, c);
     serve_pools(k, &y, c);
     yaml_map(&y, "models");
@@ -504,7 +500,6 @@ void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component 
              c ? k8s_name(k, c->name, "") : "stoker-serve");
     yaml_map(&y, "data");
     yaml_text(&y, "stoker.yaml", buf_str(&text));
-    yaml_end(&y);
     yaml_finish(&y);
     buf_release(&text);
 }

@@ -173,8 +173,7 @@ void k8s_claim_spec(struct k8s *k, struct yaml_out *y, const struct spec_storage
     yaml_map(y, "resources");
     yaml_map(y, "requests");
     k8s_storage_size(k, y, s);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 const char *k8s_volume_name(struct k8s *k, const struct spec_storage *s)
@@ -206,8 +205,7 @@ void k8s_claim_templates(struct k8s *k, struct yaml_out *y, const struct spec_co
         yaml_end(y);
         yaml_map(y, "spec");
         k8s_claim_spec(k, y, s);
-        yaml_end(y);
-        yaml_end(y);
+        yaml_ends(y, 2);
     }
     if (open)
         yaml_end(y);
@@ -271,12 +269,8 @@ void k8s_static_volume_write(struct k8s *k, struct buf *out, const struct spec_s
     yaml_str(&y, "storageClassName", "");
     yaml_note(&y, "data outlives the claim");
     yaml_str(&y, "persistentVolumeReclaimPolicy", "Retain");
-    yaml_map(&y, "claimRef");
-    yaml_str(&y, "namespace", k->namespace);
-    yaml_str(&y, "name", k8s_claim_name(k, s));
-    yaml_end(&y);
+    yaml_map_of(&y, "claimRef", "namespace", k->namespace, "name", k8s_claim_name(k, s));
     volume_source(k, &y, s);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -288,6 +282,5 @@ void k8s_claim_write(struct k8s *k, struct buf *out, const struct spec_storage *
     k8s_head(k, &y, "v1", "PersistentVolumeClaim", k8s_claim_name(k, s), NULL);
     yaml_map(&y, "spec");
     k8s_claim_spec(k, &y, s);
-    yaml_end(&y);
     yaml_finish(&y);
 }

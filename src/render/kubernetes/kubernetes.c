@@ -167,8 +167,6 @@ static void namespace_write(struct kube *q, struct buf *out, const char *name, c
             yaml_note(&y, why);
         yaml_str(&y, arena_printf(&q->k.arena, "pod-security.kubernetes.io/%s", keys[i]), level);
     }
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -197,12 +195,8 @@ static void rule(struct kube *q, struct yaml_out *y, const char *group, const ch
                  enum kube_kind kind, const char *const *verbs, size_t verb_count)
 {
     yaml_map(y, NULL);
-    yaml_seq(y, "apiGroups");
-    yaml_str(y, NULL, group);
-    yaml_end(y);
-    yaml_seq(y, "resources");
-    yaml_str(y, NULL, resource);
-    yaml_end(y);
+    yaml_seq_of(y, "apiGroups", group);
+    yaml_seq_of(y, "resources", resource);
     if (*group) {
         yaml_seq(y, "resourceNames");
         for (size_t i = 0; i < q->work_count; i++)
@@ -213,8 +207,7 @@ static void rule(struct kube *q, struct yaml_out *y, const char *group, const ch
     yaml_seq(y, "verbs");
     for (size_t i = 0; i < verb_count; i++)
         yaml_str(y, NULL, verbs[i]);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static bool scales(const struct kube *q, enum kube_kind kind)
@@ -241,22 +234,14 @@ static void scaler_role(struct kube *q, struct buf *out)
         rule(q, &y, "apps", "deployments/scale", KUBE_DEPLOYMENT, turn, 3);
     if (scales(q, KUBE_STATEFULSET))
         rule(q, &y, "apps", "statefulsets/scale", KUBE_STATEFULSET, turn, 3);
-    yaml_end(&y);
     yaml_finish(&y);
     yaml_begin(&y, out);
     k8s_head(&q->k, &y, "rbac.authorization.k8s.io/v1", "RoleBinding", "stoker-scale", NULL);
-    yaml_map(&y, "roleRef");
-    yaml_str(&y, "apiGroup", "rbac.authorization.k8s.io");
-    yaml_str(&y, "kind", "Role");
-    yaml_str(&y, "name", "stoker-scale");
-    yaml_end(&y);
+    yaml_map_of(&y, "roleRef", "apiGroup", "rbac.authorization.k8s.io", "kind", "Role", "name",
+                "stoker-scale");
     yaml_seq(&y, "subjects");
-    yaml_map(&y, NULL);
-    yaml_str(&y, "kind", "ServiceAccount");
-    yaml_str(&y, "name", "stoker-scale");
-    yaml_str(&y, "namespace", q->k.namespace);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, NULL, "kind", "ServiceAccount", "name", "stoker-scale", "namespace",
+                q->k.namespace);
     yaml_finish(&y);
 }
 

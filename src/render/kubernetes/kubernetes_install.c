@@ -541,11 +541,8 @@ static void privileged(struct kube *q, struct buf *out, const char *name)
     yaml_str(&y, "kind", "Namespace");
     yaml_map(&y, "metadata");
     yaml_str(&y, "name", name);
-    yaml_map(&y, "labels");
-    yaml_str(&y, "app.kubernetes.io/managed-by", "stoker");
-    yaml_str(&y, "pod-security.kubernetes.io/enforce", "privileged");
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, "labels", "app.kubernetes.io/managed-by", "stoker",
+                "pod-security.kubernetes.io/enforce", "privileged");
     yaml_finish(&y);
     (void)q;
 }
@@ -585,10 +582,7 @@ static void runtime_file(struct kube *q)
 
 static void images(struct yaml_out *y, const char *name, const char *tag)
 {
-    yaml_map(y, NULL);
-    yaml_str(y, "name", name);
-    yaml_str(y, "newTag", tag);
-    yaml_end(y);
+    yaml_map_of(y, NULL, "name", name, "newTag", tag);
 }
 
 static void networking_resources(struct kube *q, struct yaml_out *y)
@@ -650,11 +644,7 @@ static void networking_file(struct kube *q)
     yaml_text(&y, "patch",
               "- op: add\n  path: /spec/template/spec/tolerations\n  value: "
               "[{operator: Exists}]\n");
-    yaml_map(&y, "target");
-    yaml_str(&y, "kind", "DaemonSet");
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, "target", "kind", "DaemonSet");
     yaml_finish(&y);
 }
 
@@ -729,7 +719,6 @@ static void devices_file(struct kube *q)
     yaml_end(&y);
     yaml_map(&y, "data");
     yaml_text(&y, "config.json", buf_str(&json));
-    yaml_end(&y);
     yaml_finish(&y);
     buf_release(&json);
 }

@@ -47,7 +47,6 @@ static void base_write(struct kube *q)
         yaml_str(&y, NULL, q->base[i]);
     for (size_t i = 0; i < q->work_count; i++)
         yaml_strf(&y, NULL, "component-%s.yaml", q->works[i].name);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -62,8 +61,7 @@ static void images(struct kube *q, struct yaml_out *y)
     yaml_note(y, "your registry's; targets.kubernetes.stoker_image names it for good");
     yaml_str(y, "newName", "stoker");
     yaml_str(y, "newTag", "latest");
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static void site_write(struct kube *q)
@@ -121,8 +119,7 @@ static void op_resources(struct kube *q, struct yaml_out *y, const struct kube_w
         yaml_str(y, "memory", i ? "16Gi" : "4Gi");
         yaml_end(y);
     }
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static void op_remove(struct kube *q, struct yaml_out *y, const char *path, const char *tail)
@@ -153,9 +150,7 @@ static void expression_of(struct yaml_out *y, const char *key)
 
 static void expression_end(struct yaml_out *y)
 {
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 /* Which kinds of machine its image is for, of all that its groups have. */
@@ -176,9 +171,7 @@ static void arch_require(struct yaml_out *y, const struct spec_node *const *grou
             yaml_str(y, NULL, names[groups[g]->arch]);
         }
     expression_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 /* `at`: the pod's template. */
@@ -202,11 +195,7 @@ static void op_groups(struct kube *q, struct yaml_out *y, const struct kube_work
     for (size_t g = 0; g < count; g++)
         yaml_str(y, NULL, groups[g]->name);
     expression_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 5);
 }
 
 static void small_pod(struct kube *q, struct yaml_out *y, const struct kube_work *w)
@@ -315,9 +304,7 @@ static void small_write(struct kube *q)
     kustomization(q, &y, out,
                   "One pod of each component, to try them, on a machine of its group or another: "
                   "kubectl apply -k overlays/small");
-    yaml_seq(&y, "resources");
-    yaml_str(&y, NULL, "../../base");
-    yaml_end(&y);
+    yaml_seq_of(&y, "resources", "../../base");
     if (q->work_count) {
         yaml_seq(&y, "patches");
         for (size_t i = 0; i < q->work_count; i++) {
@@ -325,12 +312,8 @@ static void small_write(struct kube *q)
 
             yaml_map(&y, NULL);
             yaml_strf(&y, "path", "%s.yaml", w->name);
-            yaml_map(&y, "target");
-            yaml_str(&y, "group", api_group(w, &version));
-            yaml_str(&y, "version", version);
-            yaml_str(&y, "kind", kube_kind_name(w));
-            yaml_str(&y, "name", w->name);
-            yaml_end(&y);
+            yaml_map_of(&y, "target", "group", api_group(w, &version), "version", version, "kind",
+                        kube_kind_name(w), "name", w->name);
             yaml_end(&y);
         }
         yaml_end(&y);

@@ -22,7 +22,6 @@ void kube_launch_write(struct kube *q)
     k8s_head(&q->k, &y, "v1", "ConfigMap", "stoker-launch", NULL);
     yaml_map(&y, "data");
     yaml_text(&y, "launch.sh", buf_str(&script));
-    yaml_end(&y);
     yaml_finish(&y);
     buf_release(&script);
 }

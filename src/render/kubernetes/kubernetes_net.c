@@ -33,7 +33,6 @@ void kube_service(struct kube *q, struct buf *out, const char *name, const struc
     yaml_str(&y, "type", "ClusterIP");
     k8s_match(&q->k, &y, "selector", name);
     service_ports(q, &y, ports, count);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -94,10 +93,8 @@ static void headless(struct kube *q, struct buf *out, const struct kube_work *w)
         yaml_map(&y, NULL);
         yaml_str(&y, "name", "rendezvous");
         yaml_int(&y, "port", t ? t->rendezvous.port : KUBE_RDZV_PORT);
-        yaml_end(&y);
-        yaml_end(&y);
+        yaml_ends(&y, 2);
     }
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

@@ -570,7 +570,6 @@ static void policy_object(struct kube *q)
     yaml_end(&y);
     yaml_map(&y, "spec");
     policy_body(q, &y, false);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -595,7 +594,6 @@ void kube_operator_write(struct kube *q)
     yaml_map(&y, NULL);
     yaml_str(&y, "operator", "Exists");
     for (int i = 0; i < 4; i++)
-        yaml_end(&y);
-    yaml_finish(&y);
+        yaml_finish(&y);
     policy_object(q);
 }

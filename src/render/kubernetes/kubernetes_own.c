@@ -136,12 +136,9 @@ static void agent_daemon(struct kube *q, struct buf *out, const struct k8s_pod *
     yaml_end(&y);
     yaml_map(&y, "updateStrategy");
     yaml_str(&y, "type", "RollingUpdate");
-    yaml_map(&y, "rollingUpdate");
-    yaml_str(&y, "maxUnavailable", "10%");
-    yaml_end(&y);
+    yaml_map_of(&y, "rollingUpdate", "maxUnavailable", "10%");
     yaml_end(&y);
     k8s_template(&q->watch, &y, pod);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -245,7 +242,6 @@ void kube_agent_write(struct kube *q)
     }
     yaml_map(&y, hidden ? "stringData" : "data");
     yaml_text(&y, "stoker.yaml", buf_str(&text));
-    yaml_end(&y);
     yaml_finish(&y);
     buf_release(&text);
 }
@@ -300,7 +296,6 @@ void kube_serve_write(struct kube *q)
                       : feasible_spare(q->k.r->feasible, NULL) ? NULL
                                                                : KUBE_NO_ROOM);
     k8s_template(&q->k, &y, &pod);
-    yaml_end(&y);
     yaml_finish(&y);
     kube_service(q, out, pod.name, pod.ports, pod.port_count);
     k8s_serve_spec(&q->k, out, NULL);

@@ -62,9 +62,7 @@ void kube_cut_script(struct buf *out)
 static void plugin_anywhere(struct yaml_out *y)
 {
     yaml_seq(y, "tolerations");
-    yaml_map(y, NULL);
-    yaml_str(y, "operator", "Exists");
-    yaml_end(y);
+    yaml_map_of(y, NULL, "operator", "Exists");
     yaml_end(y);
 }
 
@@ -89,9 +87,7 @@ void kube_plugin_write(struct kube *q)
         yaml_note(&y,
                   "machines: label nvidia.com/device-plugin.config; those without share nothing");
         yaml_str(&y, "default", kube_sharing_default(q));
-        yaml_seq(&y, "fallbackStrategies");
-        yaml_str(&y, NULL, "empty");
-        yaml_end(&y);
+        yaml_seq_of(&y, "fallbackStrategies", "empty");
         yaml_end(&y);
     }
     yaml_comment(&y, "machines with taints have devices too");
@@ -99,7 +95,5 @@ void kube_plugin_write(struct kube *q)
     yaml_map(&y, "nfd");
     yaml_map(&y, "worker");
     plugin_anywhere(&y);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }

@@ -222,10 +222,7 @@ static size_t gpu_names(struct kube *q, const char **out)
 
 static void quota(struct yaml_out *y, const char *name, const char *value)
 {
-    yaml_map(y, NULL);
-    yaml_str(y, "name", name);
-    yaml_str(y, "nominalQuota", value);
-    yaml_end(y);
+    yaml_map_of(y, NULL, "name", name, "nominalQuota", value);
 }
 
 static void flavor_quotas(struct kube *q, struct yaml_out *y, const struct spec_node *n,
@@ -249,8 +246,7 @@ static void flavor_quotas(struct kube *q, struct yaml_out *y, const struct spec_
         k8s_quantity(size, sizeof(size), (room.memory_mib.v * n->count) << 20);
         quota(y, "memory", size);
     }
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static const char *cluster_queue(struct kube *q)
@@ -278,9 +274,7 @@ static void resource_groups(struct kube *q, struct yaml_out *y)
     for (size_t i = 0; i < s->node_count; i++)
         if (runs_jobs(&s->nodes[i]))
             flavor_quotas(q, y, &s->nodes[i], gpus, count);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 /* ---- flavors and topology ---- */
@@ -305,11 +299,7 @@ static void topology_write(struct kube *q, struct buf *out, const struct spec_no
         yaml_strf(&y, "nodeLabel", SWITCH_LABEL "%zu", i);
         yaml_end(&y);
     }
-    yaml_map(&y, NULL);
-    yaml_str(&y, "nodeLabel", "kubernetes.io/hostname");
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, NULL, "nodeLabel", "kubernetes.io/hostname");
     yaml_finish(&y);
 }
 
@@ -328,7 +318,6 @@ static void flavor_write(struct kube *q, struct buf *out, const struct spec_node
     yaml_end(&y);
     k8s_taints(&q->k, &y, "nodeTaints", n);
     yaml_str(&y, "topologyName", name);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -339,9 +328,7 @@ static void local_queue_write(struct kube *q)
 
     yaml_begin(&y, out);
     k8s_head(&q->k, &y, KUBE_KUEUE_API, "LocalQueue", q->t->queue, NULL);
-    yaml_map(&y, "spec");
-    yaml_str(&y, "clusterQueue", cluster_queue(q));
-    yaml_end(&y);
+    yaml_map_of(&y, "spec", "clusterQueue", cluster_queue(q));
     yaml_finish(&y);
 }
 
@@ -423,7 +410,6 @@ static void values_write(struct kube *q)
     yaml_begin(&y, out);
     yaml_map(&y, "managerConfig");
     yaml_text(&y, "controllerManagerConfigYaml", buf_str(&text));
-    yaml_end(&y);
     yaml_finish(&y);
     buf_release(&text);
 }
@@ -448,9 +434,7 @@ void kube_queue_write(struct kube *q)
     yaml_end(&y);
     yaml_map(&y, "spec");
     yaml_map(&y, "namespaceSelector");
-    yaml_map(&y, "matchLabels");
-    yaml_str(&y, "kubernetes.io/metadata.name", q->k.namespace);
-    yaml_end(&y);
+    yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", q->k.namespace);
     yaml_end(&y);
     yaml_note(&y, "a job that does not fit does not hold up those behind it");
     yaml_str(&y, "queueingStrategy", "BestEffortFIFO");
@@ -459,7 +443,6 @@ void kube_queue_write(struct kube *q)
     yaml_str(&y, "withinClusterQueue", "LowerPriority");
     yaml_end(&y);
     resource_groups(q, &y);
-    yaml_end(&y);
     yaml_finish(&y);
     local_queue_write(q);
     values_write(q);

@@ -12,9 +12,7 @@ static void relabel(struct yaml_out *y, const char *from, const char *to, const 
 {
     yaml_map(y, NULL);
     if (from) {
-        yaml_seq(y, "sourceLabels");
-        yaml_str(y, NULL, from);
-        yaml_end(y);
+        yaml_seq_of(y, "sourceLabels", from);
     }
     yaml_str(y, "targetLabel", to);
     if (value)
@@ -40,19 +38,14 @@ static void endpoint(struct kube *q, struct yaml_out *y, const char *port, const
     if (token) {
         yaml_map(y, "authorization");
         yaml_str(y, "type", "Bearer");
-        yaml_map(y, "credentials");
-        yaml_str(y, "name", "stoker-token");
-        yaml_str(y, "key", "token");
-        yaml_end(y);
+        yaml_map_of(y, "credentials", "name", "stoker-token", "key", "token");
         yaml_end(y);
     }
     yaml_seq(y, "relabelings");
     relabel(y, NULL, "job", job);
     relabel(y, "__meta_kubernetes_pod_node_name", "node", NULL);
     relabel(y, "__meta_kubernetes_node_label_stoker_group", "group", NULL);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 static void monitor(struct kube *q, struct k8s *k, struct buf *out, const char *component,
@@ -70,7 +63,6 @@ static void monitor(struct kube *q, struct k8s *k, struct buf *out, const char *
     yaml_bool(&y, "node", true);
     yaml_end(&y);
     endpoint(q, &y, port, job, token);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -84,23 +76,13 @@ static void scrape_policy(struct kube *q, struct buf *out)
     yaml_map(&y, "spec");
     yaml_map(&y, "podSelector");
     yaml_end(&y);
-    yaml_seq(&y, "policyTypes");
-    yaml_str(&y, NULL, "Ingress");
-    yaml_end(&y);
+    yaml_seq_of(&y, "policyTypes", "Ingress");
     yaml_seq(&y, "ingress");
     yaml_map(&y, NULL);
     yaml_seq(&y, "from");
     yaml_map(&y, NULL);
     yaml_map(&y, "namespaceSelector");
-    yaml_map(&y, "matchLabels");
-    yaml_str(&y, "kubernetes.io/metadata.name", KUBE_PROMETHEUS_NAMESPACE);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", KUBE_PROMETHEUS_NAMESPACE);
     yaml_finish(&y);
 }
 
@@ -113,7 +95,6 @@ static void rules_write(struct kube *q)
     k8s_head(&q->watch, &y, "monitoring.coreos.com/v1", "PrometheusRule", "stoker", NULL);
     yaml_map(&y, "spec");
     k8s_rules(q->k.r, &y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -229,11 +210,8 @@ static const char *query_text(struct kube *q, const struct kube_work *w, const s
 
 static void target_ref(struct yaml_out *y, const struct kube_work *w)
 {
-    yaml_map(y, "scaleTargetRef");
-    yaml_str(y, "apiVersion", "apps/v1");
-    yaml_str(y, "kind", kube_kind_name(w));
-    yaml_str(y, "name", w->name);
-    yaml_end(y);
+    yaml_map_of(y, "scaleTargetRef", "apiVersion", "apps/v1", "kind", kube_kind_name(w), "name",
+                w->name);
 }
 
 static void direction(struct kube *q, struct yaml_out *y, const char *key, const int64_t *after_ms,
@@ -253,9 +231,7 @@ static void direction(struct kube *q, struct yaml_out *y, const char *key, const
     yaml_int(y, "value", s->step);
     yaml_note(y, render_from(q->k.r, &s->cooldown_ms));
     yaml_int(y, "periodSeconds", period);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 static void behavior(struct kube *q, struct yaml_out *y, const struct spec_scale *s)
@@ -300,12 +276,8 @@ static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
     yaml_str(&y, "type", "Utilization");
     yaml_note(&y, render_from(q->k.r, &s->target));
     yaml_int(&y, "averageUtilization", (int64_t)s->target.v);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_ends(&y, 4);
     behavior(q, &y, s);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -331,9 +303,7 @@ static void trigger(struct kube *q, struct yaml_out *y, const struct kube_work *
     yaml_str(y, "query", query_text(q, w, query));
     yaml_note(y, render_from(q->k.r, &s->target));
     yaml_strf(y, "threshold", "%.12g", s->target.v);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 static void scaled_object(struct kube *q, struct buf *out, const struct kube_work *w,
@@ -354,10 +324,8 @@ static void scaled_object(struct kube *q, struct buf *out, const struct kube_wor
     yaml_map(&y, "advanced");
     yaml_map(&y, "horizontalPodAutoscalerConfig");
     behavior(q, &y, s);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_ends(&y, 2);
     trigger(q, &y, w, query);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

@@ -188,8 +188,7 @@ static void head(struct kube *q, struct yaml_out *y, const char *api, const stru
         yaml_note(y, render_from(q->k.r, &q->t->queue));
         yaml_str(y, "kueue.x-k8s.io/queue-name", q->t->queue);
     }
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 /* Kueue holds each job with the label above from the moment it is made, and lets it in.  `suspend:
@@ -217,14 +216,8 @@ static void failure_policy(struct yaml_out *y)
     yaml_note(y, "a drained or reclaimed machine does not count as a failure");
     yaml_str(y, "action", "Ignore");
     yaml_seq(y, "onPodConditions");
-    yaml_map(y, NULL);
-    yaml_str(y, "type", "DisruptionTarget");
-    yaml_str(y, "status", "True");
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_map_of(y, NULL, "type", "DisruptionTarget", "status", "True");
+    yaml_ends(y, 4);
 }
 
 static void job_pods(struct kube *q, struct yaml_out *y, const struct kube_work *w)
@@ -259,11 +252,8 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
         yaml_str(y, "name", "timelimit");
         yaml_note(y, render_from(q->k.r, &w->c->time_limit_ms));
         yaml_str(y, "action", "FailJobSet");
-        yaml_seq(y, "onJobFailureReasons");
-        yaml_str(y, NULL, "DeadlineExceeded");
-        yaml_end(y);
-        yaml_end(y);
-        yaml_end(y);
+        yaml_seq_of(y, "onJobFailureReasons", "DeadlineExceeded");
+        yaml_ends(y, 2);
     }
     yaml_end(y);
     yaml_int(y, "ttlSecondsAfterFinished", TTL_S);
@@ -281,11 +271,7 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
         yaml_comment(y, "of each try: a restart of the JobSet makes this Job anew");
     deadline(q, y, w);
     k8s_template(&q->k, y, pod);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 5);
 }
 
 static void replica_spec(struct kube *q, struct yaml_out *y, const char *role, int64_t count,
@@ -318,8 +304,7 @@ static void pytorchjob_write(struct kube *q, struct yaml_out *y, const struct ku
     replica_spec(q, y, "Master", 1, pod);
     if (w->pods > 1)
         replica_spec(q, y, "Worker", w->pods - 1, pod);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
@@ -328,11 +313,8 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
     pod->container = "node"; /* its name in the runtime */
     head(q, y, "trainer.kubeflow.org/v1alpha1", w);
     yaml_map(y, "spec");
-    yaml_map(y, "runtimeRef");
-    yaml_str(y, "apiGroup", "trainer.kubeflow.org");
-    yaml_str(y, "kind", "ClusterTrainingRuntime");
-    yaml_str(y, "name", "torch-distributed");
-    yaml_end(y);
+    yaml_map_of(y, "runtimeRef", "apiGroup", "trainer.kubeflow.org", "kind",
+                "ClusterTrainingRuntime", "name", "torch-distributed");
     queued(q, y);
     deadline(q, y, w);
     yaml_map(y, "trainer");
@@ -365,13 +347,10 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
     k8s_pod_patch(&q->k, y, pod);
     for (int i = 0; i < 3; i++)
         yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
     for (int i = 0; i < 3; i++)
         yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 /* A number here would be set again by each apply: over what an autoscaler chose, or somebody by
@@ -426,8 +405,7 @@ void kube_strategy(struct yaml_out *y, const char *full)
     yaml_note(y, full);
     yaml_int(y, "maxSurge", full ? 0 : 1);
     yaml_int(y, "maxUnavailable", full ? 1 : 0);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 static void deployment_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,

@@ -112,10 +112,7 @@ static void put_network(struct lustre_site *l, struct yaml_out *y, const char *c
         yaml_strf(y, key, "%.*s", (int)n, p);
         p += n + 1;
     }
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 4);
 }
 
 void lustre_lnet(struct lustre_site *l)
@@ -137,7 +134,6 @@ void lustre_lnet(struct lustre_site *l)
     yaml_seq(&y, "net");
     for (size_t i = 0; i < nets->count; i++)
         put_network(l, &y, &nets->items[i]);
-    yaml_end(&y);
     yaml_finish(&y);
     module = render_file(l->r, "lustre/lnet-modprobe.conf");
     render_head(l->r, module, "#",

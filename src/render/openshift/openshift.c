@@ -220,8 +220,6 @@ static void namespace(struct shift *s)
     k8s_head_open(&s->k, &y, "v1", "Namespace", NULL, s->k.namespace, NULL);
     yaml_map(&y, "annotations");
     yaml_strf(&y, "openshift.io/display-name", "stoker: %s", s->k.r->spec->site.name);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -257,9 +255,7 @@ static void policy_open(struct shift *s, struct buf *b, struct yaml_out *y, cons
 
 static void policy_side(struct yaml_out *y, const char *side)
 {
-    yaml_seq(y, "policyTypes");
-    yaml_str(y, NULL, side);
-    yaml_end(y);
+    yaml_seq_of(y, "policyTypes", side);
 }
 
 /* Routers of the cluster, which no component of the spec is, and its Prometheus. */
@@ -280,8 +276,7 @@ static void allow_from(struct shift *s, struct buf *b, const char *name, const c
     yaml_map(&y, "matchLabels");
     yaml_str(&y, key, value);
     for (int i = 0; i < 7; i++)
-        yaml_end(&y);
-    yaml_finish(&y);
+        yaml_finish(&y);
 }
 
 static void policies(struct shift *s)
@@ -316,18 +311,11 @@ static void policies(struct shift *s)
     policy_open(s, b, &y, "allow-builds");
     yaml_map(&y, "podSelector");
     yaml_seq(&y, "matchExpressions");
-    yaml_map(&y, NULL);
-    yaml_str(&y, "key", "openshift.io/build.name");
-    yaml_str(&y, "operator", "Exists");
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, NULL, "key", "openshift.io/build.name", "operator", "Exists");
+    yaml_ends(&y, 2);
     policy_side(&y, "Egress");
     yaml_seq(&y, "egress");
     yaml_map(&y, NULL);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -459,7 +447,6 @@ static void everything(struct shift *s)
     shift_components(s);
     shift_nodes(s);
     shift_install(s);
-    yaml_end(&s->kustomization);
     yaml_finish(&s->kustomization);
 }
 

@@ -10,9 +10,7 @@
 
 static void strategy(struct yaml_out *y, const char *key, const char *type)
 {
-    yaml_map(y, key);
-    yaml_str(y, "type", type);
-    yaml_end(y);
+    yaml_map_of(y, key, "type", type);
 }
 
 static void list(struct yaml_out *y, const char *key, const char *const *items)
@@ -87,8 +85,6 @@ static void role(struct shift *s, struct buf *b, const char *name)
     list(&y, "resources", (const char *const[]){ "securitycontextconstraints", NULL });
     list(&y, "resourceNames", (const char *const[]){ k8s_name(&s->k, s->t->scc, ""), NULL });
     list(&y, "verbs", (const char *const[]){ "use", NULL });
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -98,18 +94,11 @@ static void binding(struct shift *s, struct buf *b, const char *name)
 
     yaml_begin(&y, b);
     k8s_head(&s->k, &y, "rbac.authorization.k8s.io/v1", "RoleBinding", name, NULL);
-    yaml_map(&y, "roleRef");
-    yaml_str(&y, "apiGroup", "rbac.authorization.k8s.io");
-    yaml_str(&y, "kind", "Role");
-    yaml_str(&y, "name", name);
-    yaml_end(&y);
+    yaml_map_of(&y, "roleRef", "apiGroup", "rbac.authorization.k8s.io", "kind", "Role", "name",
+                name);
     yaml_seq(&y, "subjects");
-    yaml_map(&y, NULL);
-    yaml_str(&y, "kind", "ServiceAccount");
-    yaml_str(&y, "name", s->k.service_account);
-    yaml_str(&y, "namespace", s->k.namespace);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, NULL, "kind", "ServiceAccount", "name", s->k.service_account, "namespace",
+                s->k.namespace);
     yaml_finish(&y);
 }
 
@@ -128,9 +117,7 @@ static void memlock(struct shift *s)
     yaml_str(&y, "version", "4.14.0");
     yaml_map(&y, "metadata");
     yaml_str(&y, "name", "99-worker-stoker-memlock");
-    yaml_map(&y, "labels");
-    yaml_str(&y, "machineconfiguration.openshift.io/role", "worker");
-    yaml_end(&y);
+    yaml_map_of(&y, "labels", "machineconfiguration.openshift.io/role", "worker");
     yaml_end(&y);
     yaml_map(&y, "storage");
     yaml_seq(&y, "files");
@@ -141,10 +128,6 @@ static void memlock(struct shift *s)
     yaml_bool(&y, "overwrite", true);
     yaml_map(&y, "contents");
     yaml_text(&y, "inline", "[crio.runtime]\ndefault_ulimits = [\"memlock=-1:-1\"]\n");
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

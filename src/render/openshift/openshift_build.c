@@ -46,8 +46,6 @@ static void stream(struct shift *s, struct buf *b)
     yaml_map(&y, "lookupPolicy");
     yaml_note(&y, "objects of this project may name it without the registry");
     yaml_bool(&y, "local", true);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -83,23 +81,19 @@ static void build(struct shift *s, struct buf *b)
     yaml_map(&y, "dockerStrategy");
     yaml_note(&y, render_from(s->k.r, &bd->containerfile));
     yaml_str(&y, "dockerfilePath", bd->containerfile);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_ends(&y, 2);
     yaml_map(&y, "output");
     yaml_map(&y, "to");
     yaml_str(&y, "kind", "ImageStreamTag");
     yaml_strf(&y, "name", "%s:%s", name, tag ? tag : "latest");
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_ends(&y, 2);
     yaml_seq(&y, "triggers");
     yaml_map(&y, NULL);
     yaml_note(&y, "once, when it is made; then `oc start-build`");
     yaml_str(&y, "type", "ConfigChange");
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_ends(&y, 2);
     yaml_int(&y, "successfulBuildsHistoryLimit", 3);
     yaml_int(&y, "failedBuildsHistoryLimit", 3);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

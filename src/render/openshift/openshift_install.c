@@ -106,8 +106,6 @@ static void namespace_write(struct shift *s, struct buf *b, const struct operato
     yaml_note(&y, "its pods reach into machines");
     yaml_str(&y, "pod-security.kubernetes.io/enforce", "privileged");
     yaml_str(&y, "openshift.io/cluster-monitoring", "true");
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -120,10 +118,7 @@ static void group_write(struct shift *s, struct buf *b, const struct operator_pa
                   NULL);
     yaml_end(&y);
     yaml_map(&y, "spec");
-    yaml_seq(&y, "targetNamespaces");
-    yaml_str(&y, NULL, p->namespace);
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_seq_of(&y, "targetNamespaces", p->namespace);
     yaml_finish(&y);
 }
 
@@ -141,7 +136,6 @@ static void subscription_write(struct shift *s, struct buf *b, const struct oper
     yaml_str(&y, "source", p->source);
     yaml_str(&y, "sourceNamespace", "openshift-marketplace");
     yaml_str(&y, "installPlanApproval", "Automatic");
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -166,8 +160,6 @@ static void discovery_write(struct shift *s, struct buf *b)
               "  pci:\n"
               "    deviceClassWhitelist: [\"0200\", \"0207\", \"03\", \"12\"]\n"
               "    deviceLabelFields: [vendor]\n");
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -221,7 +213,6 @@ static void policy_write(struct shift *s, struct buf *b)
     enabled(&y, "dcgm", true);
     enabled(&y, "dcgmExporter", true);
     enabled(&y, "nodeStatusExporter", false);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -406,7 +397,6 @@ void shift_install(struct shift *s)
             yaml_bool(&y, "enableInjector", true);
             yaml_bool(&y, "enableOperatorWebhook", true);
             yaml_int(&y, "logLevel", 2);
-            yaml_end(&y);
             yaml_finish(&y);
         }
         if (any_fabric(s, has_nv_pool)) {
@@ -426,7 +416,6 @@ void shift_install(struct shift *s)
             yaml_bool(&y, "enableWebhook", false);
             yaml_end(&y);
             k8s_tolerations_gpus(&s->k, &y);
-            yaml_end(&y);
             yaml_finish(&y);
         }
         if (has_gpus(s))

@@ -42,7 +42,6 @@ void shift_launcher(struct shift *s)
     k8s_head(&s->k, &y, "v1", "ConfigMap", SHIFT_LAUNCHER, NULL);
     yaml_map(&y, "data");
     yaml_text(&y, "launcher.sh", buf_str(file));
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

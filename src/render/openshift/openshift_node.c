@@ -71,7 +71,6 @@ static void mig_files(struct shift *s)
     yaml_begin(&y, out);
     yaml_map(&y, "spec");
     k8s_mig_values(&s->k, &y, false);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

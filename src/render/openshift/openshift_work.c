@@ -61,7 +61,6 @@ static void service(struct shift *s, struct buf *b, const struct spec_component 
     yaml_bool(&y, "publishNotReadyAddresses", true);
     k8s_match(&s->k, &y, "selector", name);
     service_ports(s, &y, c);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -77,7 +76,6 @@ static void balanced(struct shift *s, struct buf *b, const struct spec_component
     yaml_str(&y, "type", "ClusterIP");
     k8s_match(&s->k, &y, "selector", name);
     service_ports(s, &y, c);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -93,18 +91,9 @@ static void route(struct shift *s, struct buf *b, const struct spec_component *c
     yaml_begin(&y, b);
     k8s_head(&s->k, &y, "route.openshift.io/v1", "Route", name, name);
     yaml_map(&y, "spec");
-    yaml_map(&y, "to");
-    yaml_str(&y, "kind", "Service");
-    yaml_str(&y, "name", name);
-    yaml_end(&y);
-    yaml_map(&y, "port");
-    yaml_str(&y, "targetPort", port);
-    yaml_end(&y);
-    yaml_map(&y, "tls");
-    yaml_str(&y, "termination", "edge");
-    yaml_str(&y, "insecureEdgeTerminationPolicy", "Redirect");
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_map_of(&y, "to", "kind", "Service", "name", name);
+    yaml_map_of(&y, "port", "targetPort", port);
+    yaml_map_of(&y, "tls", "termination", "edge", "insecureEdgeTerminationPolicy", "Redirect");
     yaml_finish(&y);
 }
 
@@ -138,10 +127,8 @@ static void set_head(struct shift *s, struct yaml_out *y, const struct spec_comp
     yaml_note(y, "all at once: they wait for each other");
     yaml_str(y, "podManagementPolicy", "Parallel");
     yaml_note(y, keep ? "volumes stay, also at zero replicas" : "volumes go with their pods");
-    yaml_map(y, "persistentVolumeClaimRetentionPolicy");
-    yaml_str(y, "whenScaled", keep ? "Retain" : "Delete");
-    yaml_str(y, "whenDeleted", keep ? "Retain" : "Delete");
-    yaml_end(y);
+    yaml_map_of(y, "persistentVolumeClaimRetentionPolicy", "whenScaled", keep ? "Retain" : "Delete",
+                "whenDeleted", keep ? "Retain" : "Delete");
     yaml_map(y, "selector");
     k8s_match(&s->k, y, "matchLabels", k8s_name(&s->k, c->name, ""));
     yaml_end(y);
@@ -192,7 +179,6 @@ static void set(struct shift *s, const struct spec_component *c)
     set_head(s, &y, c);
     k8s_template(&s->k, &y, &pod);
     k8s_claim_templates(&s->k, &y, c);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -244,7 +230,6 @@ static void job(struct shift *s, const struct spec_component *c)
     yaml_map(&y, "spec");
     job_head(s, &y, c);
     k8s_template(&s->k, &y, &pod);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

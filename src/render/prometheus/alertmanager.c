@@ -52,16 +52,11 @@ static void put_route(struct yaml_out *y)
         yaml_str(y, "repeat_interval", ways[i].repeat);
         yaml_seq(y, "routes");
         yaml_map(y, NULL);
-        yaml_seq(y, "matchers");
-        yaml_str(y, NULL, "cause!=\"\"");
-        yaml_end(y);
+        yaml_seq_of(y, "matchers", "cause!=\"\"");
         put_list(y, "group_by", "hostname cause");
-        yaml_end(y);
-        yaml_end(y);
-        yaml_end(y);
+        yaml_ends(y, 3);
     }
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 2);
 }
 
 /* How Alertmanager shows itself to the webhook, and whom it trusts. */
@@ -100,8 +95,7 @@ static void put_receiver(struct render *r, struct yaml_out *y, const char *name)
         yaml_str(y, "url", *hook);
         yaml_bool(y, "send_resolved", true);
         put_http_config(r, y);
-        yaml_end(y);
-        yaml_end(y);
+        yaml_ends(y, 2);
     }
     yaml_end(y);
 }
@@ -263,6 +257,5 @@ void prometheus_alertmanager(struct render *r)
     for (size_t i = 0; i < ARRAY_SIZE(inhibits); i++)
         put_inhibit(&y, inhibits[i].source, inhibits[i].target, inhibits[i].equal);
     put_causes(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }

@@ -129,10 +129,7 @@ static void put_global(struct render *r, struct yaml_out *y)
         yaml_end(y);
     }
     yaml_end(y);
-    yaml_seq(y, "rule_files");
-    yaml_str(y, NULL, "rules/alerts.yml");
-    yaml_str(y, NULL, "rules/recording.yml");
-    yaml_end(y);
+    yaml_seq_of(y, "rule_files", "rules/alerts.yml", "rules/recording.yml");
 }
 
 static void put_static(struct yaml_out *y, const char *target, const char *note)
@@ -142,9 +139,7 @@ static void put_static(struct yaml_out *y, const char *target, const char *note)
     yaml_seq(y, "targets");
     yaml_note(y, note);
     yaml_str(y, NULL, target);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 /* The spec's address of Alertmanager, which the agents post to as well. */
@@ -256,7 +251,6 @@ static void put_file(struct render *r, const struct scrape_job *j, const struct 
     y.seq[0] = true; /* the document is a list */
     yaml_map(&y, NULL);
     put_machines(r, j, n, &y);
-    yaml_end(&y);
     yaml_finish(&y);
 }
 
@@ -339,14 +333,10 @@ static void put_job(struct render *r, const struct scrape_job *j, struct yaml_ou
     yaml_seq(y, "relabel_configs");
     yaml_map(y, NULL);
     yaml_note(y, "the machine's name without the port, the same for all jobs");
-    yaml_seq(y, "source_labels");
-    yaml_str(y, NULL, "__address__");
-    yaml_end(y);
+    yaml_seq_of(y, "source_labels", "__address__");
     yaml_str(y, "regex", "(.*):[0-9]+");
     yaml_str(y, "target_label", "machine");
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
+    yaml_ends(y, 3);
 }
 
 /* OpenShift's machines have no agent: none is rendered for them.  NULL: the machines are another
@@ -463,8 +453,7 @@ void render_prometheus(struct render *r)
         put_static(&y, "localhost:9093", "default");
         yaml_end(&y);
     }
-    yaml_end(&y);
-    yaml_end(&y);
+    yaml_ends(&y, 2);
     put_jobs(r, &y);
     yaml_finish(&y);
     rules = render_file(r, "prometheus/rules/alerts.yml");

@@ -56,16 +56,12 @@ static void test_expect(struct costs *c)
 
 static void test_close(struct costs *c)
 {
-    yaml_end(c->y);
-    yaml_end(c->y);
+    yaml_ends(c->y, 2);
 }
 
 static void series_put(struct costs *c, const char *series, const char *values)
 {
-    yaml_map(c->y, NULL);
-    yaml_str(c->y, "series", series);
-    yaml_str(c->y, "values", values);
-    yaml_end(c->y);
+    yaml_map_of(c->y, NULL, "series", series, "values", values);
 }
 
 static void spent_put(struct costs *c, const char *name, const char *values)
@@ -97,8 +93,7 @@ static void check_put(struct costs *c, int hours, bool fires)
         yaml_int(c->y, "value", 1);
         yaml_end(c->y);
     }
-    yaml_end(c->y);
-    yaml_end(c->y);
+    yaml_ends(c->y, 2);
 }
 
 static void values_add(struct buf *b, double v, int hours)
@@ -216,9 +211,7 @@ static void site_test(struct costs *c)
     yaml_map(c->y, NULL);
     yaml_str(c->y, "labels", "{}");
     yaml_int(c->y, "value", (int64_t)floor(100 * sum + 0.5));
-    yaml_end(c->y);
-    yaml_end(c->y);
-    yaml_end(c->y);
+    yaml_ends(c->y, 3);
     test_close(c);
 }
 
@@ -243,9 +236,7 @@ static void file_put(struct render *r, const struct render_alerts *all, const ch
 
     render_head(r, b, "#", "tests of the rules of budgets, for promtool test rules");
     yaml_begin(&y, b);
-    yaml_seq(&y, "rule_files");
-    yaml_str(&y, NULL, "../rules/alerts.yml");
-    yaml_end(&y);
+    yaml_seq_of(&y, "rule_files", "../rules/alerts.yml");
     yaml_strf(&y, "evaluation_interval", "%dh", months ? MONTH_TICK : 1);
     yaml_seq(&y, "tests");
     if (!months && !all->records[0].component)
@@ -257,7 +248,6 @@ static void file_put(struct render *r, const struct render_alerts *all, const ch
         else if (months && c.x->budget == BUDGET_MONTH && c.x->rule.severity == ALERT_CRITICAL)
             month_end(&c);
     }
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

@@ -45,10 +45,7 @@ static void put_record(const struct record_rule *x, enum prom_export_names names
     if (x->id2)
         buf_adds(&b, alert_prom_name(x->id2, names, &scale));
     buf_adds(&b, x->after);
-    yaml_map(y, NULL);
-    yaml_str(y, "record", x->name);
-    yaml_str(y, "expr", buf_str(&b));
-    yaml_end(y);
+    yaml_map_of(y, NULL, "record", x->name, "expr", buf_str(&b));
     buf_release(&b);
 }
 
@@ -59,10 +56,7 @@ static void put_cost(struct render *r, struct yaml_out *y)
 
     alerts_cost_groups(r, NULL, &b);
     if (b.len) {
-        yaml_map(y, NULL);
-        yaml_str(y, "record", "group:cost_dollars_per_hour:sum");
-        yaml_str(y, "expr", buf_str(&b));
-        yaml_end(y);
+        yaml_map_of(y, NULL, "record", "group:cost_dollars_per_hour:sum", "expr", buf_str(&b));
     }
     buf_release(&b);
 }
@@ -83,8 +77,5 @@ void prometheus_recording(struct render *r)
     for (size_t i = 0; i < ARRAY_SIZE(records); i++)
         put_record(&records[i], names, &y);
     put_cost(r, &y);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_end(&y);
     yaml_finish(&y);
 }

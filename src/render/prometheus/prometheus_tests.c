@@ -326,10 +326,7 @@ static void put_series(struct rule_test_writer *w, const char *id, const char *m
     labels_of(w->x, id, machine, &series);
     buf_addc(&series, '}');
     values_of(t, w->tick_s, scale * factor, &values);
-    yaml_map(w->y, NULL);
-    yaml_str(w->y, "series", buf_str(&series));
-    yaml_str(w->y, "values", buf_str(&values));
-    yaml_end(w->y);
+    yaml_map_of(w->y, NULL, "series", buf_str(&series), "values", buf_str(&values));
     buf_release(&series);
     buf_release(&values);
 }
@@ -369,10 +366,7 @@ static void put_cpu(struct rule_test_writer *w, const char *machine, const struc
             buf_addf(&values, "1x%d", length_of(t) * A_TICK);
         else
             values_of(&idle, w->tick_s, 1, &values);
-        yaml_map(w->y, NULL);
-        yaml_str(w->y, "series", buf_str(&series));
-        yaml_str(w->y, "values", buf_str(&values));
-        yaml_end(w->y);
+        yaml_map_of(w->y, NULL, "series", buf_str(&series), "values", buf_str(&values));
         buf_release(&series);
         buf_release(&values);
     }
@@ -423,8 +417,7 @@ static void put_check(struct rule_test_writer *w, int ticks, bool fires, const c
         yaml_int(w->y, "value", 1);
         yaml_end(w->y);
     }
-    yaml_end(w->y);
-    yaml_end(w->y);
+    yaml_ends(w->y, 2);
 }
 
 static void open_test(struct rule_test_writer *w)
@@ -454,8 +447,7 @@ static void put_rule_test(struct rule_test_writer *w, const struct rule_test_pla
         put_check(w, p->holds_at, true, BAD);
     if (p->gone_at)
         put_check(w, p->gone_at, false, BAD);
-    yaml_end(w->y);
-    yaml_end(w->y);
+    yaml_ends(w->y, 2);
 }
 
 /* ---- words: series with one value all the time */
@@ -497,17 +489,13 @@ static void put_word_test(struct rule_test_writer *w, struct render *r)
     if (fires_at)
         put_check(w, fires_at - 1, false, BAD);
     put_check(w, fires_at, true, BAD);
-    yaml_end(w->y);
-    yaml_end(w->y);
+    yaml_ends(w->y, 2);
 }
 
 /* ---- what the site costs: one value for all, so that each side is a test of its own */
 static void put_line(struct rule_test_writer *w, const char *series, const char *values)
 {
-    yaml_map(w->y, NULL);
-    yaml_str(w->y, "series", series);
-    yaml_str(w->y, "values", values);
-    yaml_end(w->y);
+    yaml_map_of(w->y, NULL, "series", series, "values", values);
 }
 
 static void put_up(struct rule_test_writer *w, const char *group, int64_t count, int ticks)
@@ -546,8 +534,7 @@ static void put_day_test(struct rule_test_writer *w, const struct render *r, boo
     if (fires_at)
         put_check(w, fires_at - 1, false, "{}");
     put_check(w, fires_at, bad, "{}");
-    yaml_end(w->y);
-    yaml_end(w->y);
+    yaml_ends(w->y, 2);
 }
 
 /* A day at one speed, then at another. */
@@ -573,8 +560,7 @@ static void put_task_test(struct rule_test_writer *w, bool bad)
     yaml_seq(w->y, "promql_expr_test");
     put_check(w, day, false, "{}");
     put_check(w, ready, bad, "{}");
-    yaml_end(w->y);
-    yaml_end(w->y);
+    yaml_ends(w->y, 2);
     buf_release(&values);
 }
 
@@ -620,16 +606,13 @@ static void put_file(struct render *r, const struct render_alerts *all, const ch
 
     render_head(r, b, "#", "tests of the alert rules, for promtool test rules");
     yaml_begin(&y, b);
-    yaml_seq(&y, "rule_files");
-    yaml_str(&y, NULL, "../rules/alerts.yml");
-    yaml_end(&y);
+    yaml_seq_of(&y, "rule_files", "../rules/alerts.yml");
     yaml_strf(&y, "evaluation_interval", "%ds", tick_s);
     yaml_seq(&y, "tests");
     for (size_t i = 0; i < all->count; i++) {
         w.x = &all->items[i];
         put_test(&w, r);
     }
-    yaml_end(&y);
     yaml_finish(&y);
 }
 

@@ -151,7 +151,7 @@ void yaml_begin(struct yaml_out *y, struct buf *buf)
 
 void yaml_finish(struct yaml_out *y)
 {
-    assert(y->depth == 1);
+    yaml_ends(y, y->depth - 1);
     if (y->empty[0])
         buf_adds(y->buf, "{}\n");
 }
@@ -190,6 +190,12 @@ void yaml_end(struct yaml_out *y)
     buf_adds(y->buf, y->seq[y->depth] ? " []" : " {}");
     y->note = y->notes[y->depth];
     close_line(y);
+}
+
+void yaml_ends(struct yaml_out *y, int count)
+{
+    while (count-- > 0)
+        yaml_end(y);
 }
 
 void yaml_str(struct yaml_out *y, const char *key, const char *value)
@@ -265,6 +271,15 @@ void yaml_strs(struct yaml_out *y, const char *key, const struct spec_strs *item
     yaml_seq(y, key);
     for (size_t i = 0; i < items->count; i++)
         yaml_str(y, NULL, items->items[i]);
+    yaml_end(y);
+}
+
+void yaml_texts(struct yaml_out *y, const char *key, bool seq, const char *const *texts,
+                size_t count)
+{
+    container(y, key, seq);
+    for (size_t i = 0; i < count; i += seq ? 1 : 2)
+        yaml_str(y, seq ? NULL : texts[i], texts[seq ? i : i + 1]);
     yaml_end(y);
 }
 

@@ -18,12 +18,13 @@ struct yaml_out {
     const char *note;                      /* behind the next value; borrowed until then */
 };
 void yaml_begin(struct yaml_out *y,
-                struct buf *buf); /* a document: a mapping; "---" before all but the first */
-void yaml_finish(struct yaml_out *y);
+                struct buf *buf);     /* a document: a mapping; "---" before all but the first */
+void yaml_finish(struct yaml_out *y); /* ends what is open, too */
 /* `key` is NULL inside a sequence.  A container that stays empty becomes {} or []. */
 void yaml_map(struct yaml_out *y, const char *key);
 void yaml_seq(struct yaml_out *y, const char *key);
-void yaml_end(struct yaml_out *y); /* the innermost container */
+void yaml_end(struct yaml_out *y);             /* the innermost container */
+void yaml_ends(struct yaml_out *y, int count); /* so many of them */
 void yaml_str(struct yaml_out *y, const char *key, const char *value);
 void yaml_strf(struct yaml_out *y, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void yaml_int(struct yaml_out *y, const char *key, int64_t value);
@@ -31,6 +32,15 @@ void yaml_bool(struct yaml_out *y, const char *key, bool value);
 /* Lines of text, kept as they are: a literal block ("|") where YAML allows it. */
 void yaml_text(struct yaml_out *y, const char *key, const char *text);
 void yaml_strs(struct yaml_out *y, const char *key, const struct spec_strs *items); /* a sequence */
+/* A whole container of texts: yaml_map_of(y, "to", "kind", "Service", "name", name), and
+ * yaml_seq_of(y, "drop", "ALL"). */
+#define yaml_map_of(y, key, ...) yaml_texts(y, key, false, YAML_TEXTS(__VA_ARGS__))
+#define yaml_seq_of(y, key, ...) yaml_texts(y, key, true, YAML_TEXTS(__VA_ARGS__))
+#define YAML_TEXTS(...)                                                                            \
+    (const char *const[]){ __VA_ARGS__ },                                                          \
+        sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)
+void yaml_texts(struct yaml_out *y, const char *key, bool seq, const char *const *texts,
+                size_t count);
 /* "# note" behind the next value (or the key of the next container). */
 void yaml_note(struct yaml_out *y, const char *note);
 /* A comment line of its own at this depth. */
