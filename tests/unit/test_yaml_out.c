@@ -279,7 +279,7 @@ TEST(yaml_containers)
     yaml_seq(&y, "d");
     yaml_finish(&y);
     assert_string_equal(buf_str(&b), "a:\n  to:\n    kind: Service\n    name: \"1\"\n"
-                                     "  drop:\n    - ALL\n    - x y\n"
+                                     "  drop:\n    - ALL\n    - \"x y\"\n"
                                      "  b:\n    c: {}\n  d: []\n");
     buf_release(&b);
 }
