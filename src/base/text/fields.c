@@ -195,7 +195,6 @@ void fields_cells(struct table *table, const struct field_table *t, const void *
 {
     char text[FIELD_TEXT_MAX];
 
-    table_row(table);
     for (size_t i = 0; i < t->count; i++) {
         const struct field *f = &t->rows[i];
 
@@ -212,9 +211,11 @@ void fields_print(struct buf *out, const struct term *term, const struct field_t
     struct table *table = table_new();
 
     fields_columns(table, t);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        table_row(table);
         fields_cells(table, t, at(rows, i * t->size),
                      chosen >= 0 && (size_t)chosen == i ? COLOUR_BOLD : COLOUR_NONE);
+    }
     table_print(table, term, 0, out);
     table_free(table);
 }

@@ -159,8 +159,8 @@ enum rc fields_read(struct arena *a, const struct json *v, const struct field_ta
  * first cell in bold. */
 void fields_print(struct buf *out, const struct term *term, const struct field_table *t,
                   const void *rows, size_t count, int64_t chosen);
-/* The same in steps, for a table with columns of its own: fields_cells() begins a row, whose first
- * cell is in `first` where that is a colour. */
+/* The same in steps, for a table with columns of its own; the first cell is in `first` where that
+ * is a colour. */
 void fields_columns(struct table *table, const struct field_table *t);
 void fields_cells(struct table *table, const struct field_table *t, const void *obj,
                   enum table_colour first);

@@ -28,41 +28,60 @@ enum rc plan_read_model(const char *name, struct plan_model *out, struct err *er
     return rc;
 }
 
+#define S struct plan_config
+static const struct field config_fields[] = {
+    FIELD_OF("tp", S, tp, "tensor-parallel size"),
+    FIELD_OF("pp", S, pp, "pipeline stages"),
+    FIELD_OF("vpp", S, vpp, "virtual stages on each"),
+    FIELD_OF("cp", S, cp, "context-parallel size"),
+    FIELD_OF("ep", S, ep, "expert-parallel size"),
+    FIELD_OF("etp", S, etp, "tensor-parallel size of experts"),
+    FIELD_OF("dp", S, dp, "data-parallel size"),
+    FIELD_OF("zero", S, zero, "ZeRO stage"),
+    FIELD_OF("shard", S, shard, "GPUs a ZeRO shard spreads over; 0: all replicas"),
+    FIELD_OF("seq", S, seq, "tokens in a sequence"),
+    FIELD_OF("micro_batch", S, micro_batch, "sequences in a micro-batch"),
+    FIELD_OF("grad_acc", S, grad_acc, "micro-batches in a step"),
+    FIELD_OF("recompute_every", S, recompute_every, "layers of which one input is kept"),
+    FIELD_OF("lora_rank", S, lora_rank, "of adapters; 0: all weights learn"),
+    FIELD_OF("seq_par", S, seq_par, "sequence parallelism"),
+    FIELD_NAME_OF("recompute", S, recompute, plan_recompute_names, "what is computed again"),
+    FIELD_NAME_OF("precision", S, precision, plan_precision_names, "what is stored how"),
+    FIELD_NAME_OF("optimizer", S, optimizer, plan_optimizer_names, "which"),
+    FIELD_NAME_OF("schedule", S, schedule, plan_schedule_names, "of the pipeline"),
+    FIELD_OF("offload_optimizer", S, offload_optimizer, "its states are in host memory"),
+    FIELD_OF("offload_params", S, offload_params, "weights too"),
+};
+static FIELD_TABLE(config_table, "configuration", S, config_fields);
+#undef S
+
 void plan_json_config(struct json_out *w, const struct plan_config *c)
 {
-    const struct {
-        const char *key;
-        int64_t v;
-    } rows[] = {
-        { "tp", c->tp },
-        { "pp", c->pp },
-        { "vpp", c->vpp },
-        { "cp", c->cp },
-        { "ep", c->ep },
-        { "etp", c->etp },
-        { "dp", c->dp },
-        { "zero", c->zero },
-        { "shard", c->shard },
-        { "seq", c->seq },
-        { "micro_batch", c->micro_batch },
-        { "grad_acc", c->grad_acc },
-        { "recompute_every", c->recompute_every },
-        { "lora_rank", c->lora_rank },
-    };
     struct buf text = { 0 };
 
     plan_config_text(c, &text);
     json_kv_str(w, "text", buf_str(&text));
     buf_release(&text);
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        json_kv_int(w, rows[i].key, rows[i].v);
-    json_kv_bool(w, "seq_par", c->seq_par);
-    json_kv_str(w, "recompute", plan_recompute_names[c->recompute]);
-    json_kv_str(w, "precision", plan_precision_names[c->precision]);
-    json_kv_str(w, "optimizer", plan_optimizer_names[c->optimizer]);
-    json_kv_str(w, "schedule", plan_schedule_names[c->schedule]);
-    json_kv_bool(w, "offload_optimizer", c->offload_optimizer);
-    json_kv_bool(w, "offload_params", c->offload_params);
+    fields_write_members(w, &config_table, c);
+}
+
+enum rc plan_write_text(const struct buf *text, const char *path, struct err *err)
+{
+    struct file_new f;
+    enum rc rc = file_new_open(&f, path, err);
+
+    if (rc == RC_OK)
+        rc = file_new_close(&f, file_write(f.fd, path, buf_str(text), text->len, err), err);
+    return rc;
+}
+
+enum rc plan_write_out(struct cmd_ctx *ctx, const struct buf *text, const char *path,
+                       struct err *err)
+{
+    if (!str_eq(path, "-"))
+        return plan_write_text(text, path, err);
+    buf_add(&ctx->out, buf_str(text), text->len);
+    return RC_OK;
 }
 
 void plan_digits(struct buf *out, uint64_t v)

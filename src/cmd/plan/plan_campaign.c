@@ -166,8 +166,7 @@ static void json_bills(struct json_out *w, const void *obj)
 {
     const struct campaign_job *j = obj;
 
-    json_key(w, "cost");
-    json_obj(w);
+    json_kv_obj(w, "cost");
     for (int i = 0; i < PLAN_PAYS; i++) {
         json_key(w, i == PLAN_ON_DEMAND ? "on_demand" : plan_pay_names[i]);
         if (j->r.bill[i].known)

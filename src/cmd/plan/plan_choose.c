@@ -571,6 +571,7 @@ static void recompute_text(struct cmd_ctx *ctx, const struct recompute_job *j)
 
         if (!r->valid)
             continue;
+        table_row(t);
         fields_cells(t, &trade_table, r, COLOUR_NONE);
         table_cell(t, chosen ? COLOUR_GREEN : COLOUR_NONE, "%s",
                    chosen    ? "the choice"

@@ -30,10 +30,11 @@ void plan_print_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
 /* `bands`: what data/plan_bands.csv would be, where sources were left out. */
 void plan_results_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
                        const struct plan_time_report *r, struct buf *bands);
+extern const struct field_table plan_errors_table, plan_time_table;
+
+/* To a file, whole or not at all; plan_write_out() takes '-' for stdout. */
 enum rc plan_write_text(const struct buf *text, const char *path, struct err *err) MUST_USE;
-void plan_json_time(struct json_out *w, const struct plan_time_report *r);
-enum rc plan_write_picture(struct cmd_ctx *ctx, const struct plan_rows *rows,
-                           const struct plan_time_report *r, const char *path,
-                           struct err *err) MUST_USE;
+enum rc plan_write_out(struct cmd_ctx *ctx, const struct buf *text, const char *path,
+                       struct err *err) MUST_USE;
 
 #endif

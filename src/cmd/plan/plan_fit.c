@@ -11,97 +11,68 @@ struct fit_opts {
     const char *out;
 };
 
-static enum rc write_table(struct cmd_ctx *ctx, const char *path, const struct buf *text,
-                           struct err *err)
-{
-    struct file_new f;
-    enum rc rc;
+struct fit_row {
+    struct plan_fit_report r;
+    int64_t steps;
+    const struct plan_const_table *consts;
+};
+struct fit_answer {
+    bool same;
+    struct fit_row row[PLAN_CONST_KINDS_MAX], *rows;
+    size_t count;
+};
 
-    if (str_eq(path, "-")) {
-        buf_add(&ctx->out, buf_str(text), text->len);
-        return RC_OK;
-    }
-    rc = file_new_open(&f, path, err);
-    if (rc == RC_OK)
-        rc = file_new_close(&f, file_write(f.fd, path, buf_str(text), text->len, err), err);
-    return rc;
+static void json_constants(struct json_out *w, const void *obj)
+{
+    const struct fit_row *r = obj;
+
+    json_kv_obj(w, "constants");
+    for (size_t i = 0; i < r->consts->count; i++)
+        if (str_eq(r->consts->rows[i].kind, r->r.kind) && r->consts->rows[i].free)
+            json_kv_num(w, plan_const_name(&r->consts->rows[i]), r->consts->rows[i].value);
+    json_obj_end(w);
 }
 
-static void print_report(struct cmd_ctx *ctx, const struct plan_fit_report *r, size_t n)
-{
-    static const char *const titles[] = { "kind", "rows", "free", "steps", "loss before", "after" };
-    struct table *t = table_new();
-
-    for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
-        table_col(t, titles[i], i ? TABLE_RIGHT : TABLE_LEFT);
-    for (size_t i = 0; i < n; i++) {
-        table_row(t);
-        table_cell(t, COLOUR_NONE, "%s", r[i].kind);
-        table_cell(t, COLOUR_NONE, "%zu", r[i].rows);
-        table_cell(t, COLOUR_NONE, "%zu", r[i].free);
-        table_cell(t, COLOUR_NONE, "%d", r[i].steps);
-        table_cell(t, COLOUR_NONE, "%.5f", r[i].loss_start);
-        table_cell(t, COLOUR_NONE, "%.5f", r[i].loss);
-    }
-    table_print(t, &ctx->out_term, 0, &ctx->out);
-    table_free(t);
-}
-
-static void print_json(struct cmd_ctx *ctx, const struct plan_fit_report *r, size_t n,
-                       const struct plan_const_table *t, bool same)
-{
-    struct json_out w;
-
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-fit/1");
-    json_kv_bool(&w, "same_as_built_in", same);
-    json_key(&w, "kinds");
-    json_arr(&w);
-    for (size_t i = 0; i < n; i++) {
-        json_obj(&w);
-        json_kv_str(&w, "kind", r[i].kind);
-        json_kv_int(&w, "rows", (int64_t)r[i].rows);
-        json_kv_int(&w, "free", (int64_t)r[i].free);
-        json_kv_int(&w, "steps", r[i].steps);
-        json_key(&w, "loss_start");
-        json_add_num(&w, r[i].loss_start);
-        json_key(&w, "loss");
-        json_add_num(&w, r[i].loss);
-        json_key(&w, "constants");
-        json_obj(&w);
-        for (size_t j = 0; j < t->count; j++)
-            if (str_eq(t->rows[j].kind, r[i].kind) && t->rows[j].free) {
-                json_key(&w, plan_const_name(&t->rows[j]));
-                json_add_num(&w, t->rows[j].value);
-            }
-        json_obj_end(&w);
-        json_obj_end(&w);
-    }
-    json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
-}
+#define S struct fit_row
+static const struct field row_fields[] = {
+    FIELD_OF("kind", S, r.kind, "of GPU", .title = "kind"),
+    FIELD_OF("rows", S, r.rows, "runs that are fitted", .title = "rows"),
+    FIELD_OF("free", S, r.free, "constants that are free", .title = "free"),
+    FIELD_OF("steps", S, steps, "of the fit", .title = "steps"),
+    FIELD_OF("loss_start", S, r.loss_start, "before", .title = "loss before", .fmt = "%.5f"),
+    FIELD_OF("loss", S, r.loss, "after", .title = "after", .fmt = "%.5f"),
+    FIELD_BY(json_constants),
+};
+static FIELD_TABLE(row_table, "kind", S, row_fields);
+#undef S
+static const struct field fit_fields[] = {
+    FIELD_OF("same_as_built_in", struct fit_answer, same, "byte for byte"),
+    FIELD_SUBS("kinds", struct fit_answer, rows, count, &row_table, "kinds of GPU with rows"),
+};
+static FIELD_TABLE(fit_doc, "stoker.plan-fit/1", struct fit_answer, fit_fields);
 
 /* Every kind that has rows; a kind without keeps what it has. */
 static enum rc fit_all(struct arena *a, const struct plan_rows *rows, struct plan_const_table *t,
-                       struct plan_fit_report *r, size_t *n, struct err *err)
+                       struct fit_answer *out, struct err *err)
 {
     struct plan_consts_all kinds;
 
     plan_consts_each(t, &kinds);
-    *n = 0;
+    out->rows = out->row;
     for (size_t i = 0; i < kinds.count; i++) {
+        struct fit_row *r = &out->row[out->count];
         struct err mine = { 0 };
         enum rc rc =
-            plan_fit(a, rows, arena_strdup(a, kinds.kind[i].kind), PLAN_SETS, t, &r[*n], &mine);
+            plan_fit(a, rows, arena_strdup(a, kinds.kind[i].kind), PLAN_SETS, t, &r->r, &mine);
 
+        r->steps = r->r.steps;
+        r->consts = t;
         if (rc == RC_OK)
-            ++*n;
+            out->count++;
         else if (rc != RC_LIMIT)
             return err_set(err, rc, "%s", mine.msg);
     }
-    if (!*n)
+    if (!out->count)
         return err_set(err, RC_PARSE, "no row of the table belongs to a set that is fitted");
     return RC_OK;
 }
@@ -110,12 +81,11 @@ static enum rc run_fit(struct cmd_ctx *ctx, struct err *err)
 {
     const struct fit_opts *o = ctx->opts;
     const char *path = ctx->argv[0];
-    struct plan_fit_report report[PLAN_CONST_KINDS_MAX];
+    struct fit_answer answer = { 0 };
     struct plan_const_table t;
     struct plan_rows rows;
     struct arena a = { 0 };
     struct buf text = { 0 }, before = { 0 }, after = { 0 };
-    size_t n = 0;
     enum rc rc = file_read(path, PLAN_FILE_MAX, &text, err);
 
     if (rc == RC_OK && plan_rows_read(&a, buf_str(&text), text.len, &rows, err))
@@ -124,23 +94,21 @@ static enum rc run_fit(struct cmd_ctx *ctx, struct err *err)
         rc = plan_consts_table(&a, &t, err);
     if (rc == RC_OK) {
         plan_consts_write(&t, &before);
-        rc = fit_all(&a, &rows, &t, report, &n, err);
+        rc = fit_all(&a, &rows, &t, &answer, err);
     }
     if (rc == RC_OK) {
-        bool same;
-
         plan_consts_write(&t, &after);
-        same = str_eq(buf_str(&before), buf_str(&after));
+        answer.same = str_eq(buf_str(&before), buf_str(&after));
         if (o->json)
-            print_json(ctx, report, n, &t, same);
+            fields_write_report(&ctx->out, &fit_doc, &answer);
         else if (!str_eq(o->out, "-")) {
-            print_report(ctx, report, n);
+            fields_print(&ctx->out, &ctx->out_term, &row_table, answer.rows, answer.count, -1);
             buf_addf(&ctx->out, "The constants are %s\n",
-                     same ? "those that are built in, byte for byte."
-                          : "not those that are built in.");
+                     answer.same ? "those that are built in, byte for byte."
+                                 : "not those that are built in.");
         }
         if (o->out)
-            rc = write_table(ctx, o->out, &after, err);
+            rc = plan_write_out(ctx, &after, o->out, err);
     }
     buf_release(&text);
     buf_release(&before);

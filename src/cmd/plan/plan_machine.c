@@ -153,11 +153,9 @@ static void machine_json(struct cmd_ctx *ctx, const struct plan_machine_want *w,
     json_kv_str(&o, "gpu", w->gpu.name);
     json_kv_int(&o, "gpus", w->gpus);
     json_kv_maybe(&o, "cores", w->cores ? maybe_of(w->cores) : maybe_none());
-    json_key(&o, "settings");
-    json_obj(&o);
+    json_kv_obj(&o, "settings");
     for (int i = 0; i < PLAN_SETTINGS; i++) {
-        json_key(&o, keys[i]);
-        json_obj(&o);
+        json_kv_obj(&o, keys[i]);
         json_key(&o, "value");
         if (i == PLAN_SET_BATCH_GPU || i == PLAN_SET_BATCH || i == PLAN_SET_WORKERS ||
             i == PLAN_SET_PREFETCH)

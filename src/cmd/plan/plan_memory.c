@@ -27,7 +27,9 @@ struct memory_job { /* everything the answer is made from */
     struct plan_memory memory;
     struct plan_job job;
     double free_percent;
-    uint64_t limit; /* of --limit, 0: not given */
+    uint64_t limit;    /* of --limit, 0: not given */
+    int64_t low, high; /* bytes that nine of ten published runs were within */
+    int64_t largest;   /* micro-batch that fits, everything else as it is; 0: none */
     bool fits;
     const struct train_job *planned; /* of --file; NULL: none */
 };
@@ -303,6 +305,37 @@ static enum rc read_job(const struct memory_opts *o, struct memory_job *j, struc
     return plan_config_check(&j->model, &j->cluster, c, err);
 }
 
+static bool batch_fits(const struct memory_job *j, int64_t micro_batch)
+{
+    struct plan_config c = j->config;
+    struct plan_memory m;
+
+    if (micro_batch > PLAN_BATCH_MAX)
+        return false;
+    c.micro_batch = (int32_t)micro_batch;
+    if (plan_config_rule(&j->model, NULL, &c) != PLAN_RULE_OK)
+        return false;
+    plan_memory_of(&j->model, &j->counts, &c, &plan_memory_default, &m);
+    return m.total <= j->job.limit;
+}
+
+/* The largest micro-batch that fits, everything else as it is; 0: none. */
+static int64_t largest_batch(const struct memory_job *j)
+{
+    int64_t low = 0, high = 1;
+
+    while (batch_fits(j, high)) {
+        low = high;
+        high *= 2;
+    }
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+
+        *(batch_fits(j, middle) ? &low : &high) = middle;
+    }
+    return low;
+}
+
 static void answer(struct memory_job *j)
 {
     double usable = (double)j->cluster.gpu.mem_bytes * (1 - j->free_percent / 100);
@@ -318,6 +351,9 @@ static void answer(struct memory_job *j)
                                 .consts = &plan_memory_default,
                                 .limit = (uint64_t)usable };
     j->fits = j->memory.total <= j->job.limit;
+    j->low = (int64_t)((double)j->memory.total * (1 - plan_memory_default.error_share));
+    j->high = (int64_t)((double)j->memory.total * (1 + plan_memory_default.error_share));
+    j->largest = largest_batch(j);
 }
 
 static void one_stage(const struct memory_job *j, int32_t i, struct plan_memory_stage *out)
@@ -422,37 +458,6 @@ static void print_parts(struct cmd_ctx *ctx, const struct memory_job *j, bool mo
     table_free(t);
 }
 
-static bool batch_fits(const struct memory_job *j, int64_t micro_batch)
-{
-    struct plan_config c = j->config;
-    struct plan_memory m;
-
-    if (micro_batch > PLAN_BATCH_MAX)
-        return false;
-    c.micro_batch = (int32_t)micro_batch;
-    if (plan_config_rule(&j->model, NULL, &c) != PLAN_RULE_OK)
-        return false;
-    plan_memory_of(&j->model, &j->counts, &c, &plan_memory_default, &m);
-    return m.total <= j->job.limit;
-}
-
-/* The largest micro-batch that fits, everything else as it is; 0: none. */
-static int64_t largest_batch(const struct memory_job *j)
-{
-    int64_t low = 0, high = 1;
-
-    while (batch_fits(j, high)) {
-        low = high;
-        high *= 2;
-    }
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-
-        *(batch_fits(j, middle) ? &low : &high) = middle;
-    }
-    return low;
-}
-
 /* What published runs say of the figure; where it is narrow, it may go either way. */
 static void print_band(struct cmd_ctx *ctx, const struct memory_job *j)
 {
@@ -481,8 +486,7 @@ static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
     buf_adds(&ctx->out, ".\n");
     print_band(ctx, j);
     if (j->fits)
-        buf_addf(&ctx->out, "The largest micro-batch that fits is %lld.\n",
-                 (long long)largest_batch(j));
+        buf_addf(&ctx->out, "The largest micro-batch that fits is %lld.\n", (long long)j->largest);
     if (*j->cluster.gpu.note)
         buf_addf(&ctx->out, "%s: %s.\n", j->cluster.gpu.name, j->cluster.gpu.note);
     if (j->fits)
@@ -522,31 +526,44 @@ static void print_text(struct cmd_ctx *ctx, const struct memory_job *j, bool par
 /* ---- JSON ---- */
 static void json_config(struct json_out *w, const struct plan_config *c)
 {
-    json_key(w, "config");
-    json_obj(w);
+    json_kv_obj(w, "config");
     plan_json_config(w, c);
     json_obj_end(w);
 }
 
-static void json_stage(struct json_out *w, const struct memory_job *j, int32_t i)
-{
-    struct plan_memory_stage s;
+#define S struct plan_memory_stage
+static const struct field stage_fields[] = {
+    FIELD_OF("first_layer", S, stage.first, "from 0"),
+    FIELD_OF("layers", S, stage.count, "of the stage"),
+    FIELD_OF("parameters", S, params, "that a GPU of it holds"),
+    FIELD_OF("chunks_in_flight", S, in_flight, "micro-batches whose activations are kept"),
+};
+static FIELD_TABLE(stage_table, "stage", S, stage_fields);
+#undef S
 
-    one_stage(j, i, &s);
-    json_obj(w);
-    json_kv_int(w, "stage", i);
-    json_kv_int(w, "first_layer", s.stage.first);
-    json_kv_int(w, "layers", s.stage.count);
-    json_kv_int(w, "parameters", (int64_t)s.params);
-    json_kv_int(w, "chunks_in_flight", s.in_flight);
-    for (int k = 0; k < PLAN_KINDS; k++)
-        json_kv_int(w, plan_kind_names[k], (int64_t)s.kind[k]);
-    json_kv_int(w, "total", (int64_t)s.total);
-    json_obj_end(w);
+static void json_stages(struct json_out *w, const void *obj)
+{
+    const struct memory_job *j = obj;
+
+    json_kv_arr(w, "stages");
+    for (int32_t i = 0; i < j->config.pp; i++) {
+        struct plan_memory_stage s;
+
+        one_stage(j, i, &s);
+        json_obj(w);
+        json_kv_int(w, "stage", i);
+        fields_write_members(w, &stage_table, &s);
+        for (int k = 0; k < PLAN_KINDS; k++)
+            json_kv_int(w, plan_kind_names[k], (int64_t)s.kind[k]);
+        json_kv_int(w, "total", (int64_t)s.total);
+        json_obj_end(w);
+    }
+    json_arr_end(w);
 }
 
-static void json_fix(struct json_out *w, const struct memory_job *j)
+static void json_fix(struct json_out *w, const void *obj)
 {
+    const struct memory_job *j = obj;
     struct plan_fix fix = { 0 };
 
     json_key(w, "fix");
@@ -556,8 +573,7 @@ static void json_fix(struct json_out *w, const struct memory_job *j)
         return;
     }
     json_obj(w);
-    json_key(w, "steps");
-    json_arr(w);
+    json_kv_arr(w, "steps");
     for (size_t i = 0; i < fix.steps; i++)
         json_add_str(w, fix.step[i]);
     json_arr_end(w);
@@ -566,60 +582,42 @@ static void json_fix(struct json_out *w, const struct memory_job *j)
     json_obj_end(w);
 }
 
-static void print_json(struct cmd_ctx *ctx, const struct memory_job *j)
+static void json_planned(struct json_out *w, const void *obj)
 {
-    struct json_out w;
+    const struct memory_job *j = obj;
 
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-memory/1");
     if (j->planned)
-        train_spec_json(&w, j->planned);
-    json_kv_str(&w, "model", j->model.name);
-    json_kv_int(&w, "parameters", (int64_t)j->counts.total);
-    json_kv_int(&w, "active_parameters", (int64_t)j->counts.active);
-    json_kv_str(&w, "gpu", j->cluster.gpu.name);
-    json_kv_int(&w, "gpus", j->cluster.gpus);
-    json_config(&w, &j->config);
-    json_kv_int(&w, "gpu_bytes", j->cluster.gpu.mem_bytes);
-    json_kv_int(&w, "limit_bytes", (int64_t)j->job.limit);
-    json_kv_int(&w, "total_bytes", (int64_t)j->memory.total);
-    json_kv_int(&w, "total_bytes_low",
-                (int64_t)((double)j->memory.total * (1 - plan_memory_default.error_share)));
-    json_kv_int(&w, "total_bytes_high",
-                (int64_t)((double)j->memory.total * (1 + plan_memory_default.error_share)));
-    json_kv_int(&w, "host_bytes", (int64_t)j->memory.host);
-    json_kv_int(&w, "fullest_stage", j->memory.worst);
-    json_kv_bool(&w, "fits", j->fits);
-    json_kv_int(&w, "largest_micro_batch", largest_batch(j));
-    json_key(&w, "stages");
-    json_arr(&w);
-    for (int32_t i = 0; i < j->config.pp; i++)
-        json_stage(&w, j, i);
-    json_arr_end(&w);
-    json_fix(&w, j);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
+        train_spec_json(w, j->planned);
 }
 
-static enum rc print_svg(struct cmd_ctx *ctx, const struct memory_job *j, const char *path,
-                         struct err *err)
+static void json_cut(struct json_out *w, const void *obj)
 {
-    struct buf text = { 0 };
-    struct file_new f;
-    enum rc rc;
-
-    if (str_eq(path, "-")) {
-        plan_memory_svg(&j->job, &ctx->out);
-        return RC_OK;
-    }
-    plan_memory_svg(&j->job, &text);
-    rc = file_new_open(&f, path, err);
-    if (rc == RC_OK)
-        rc = file_new_close(&f, file_write(f.fd, path, buf_str(&text), text.len, err), err);
-    buf_release(&text);
-    return rc;
+    json_config(w, &((const struct memory_job *)obj)->config);
 }
+
+#define S struct memory_job
+static const struct field memory_fields[] = {
+    FIELD_BY(json_planned),
+    FIELD_OF("model", S, model.name, "that is trained"),
+    FIELD_OF("parameters", S, counts.total, "of it"),
+    FIELD_OF("active_parameters", S, counts.active, "that a token meets"),
+    FIELD_OF("gpu", S, cluster.gpu.name, "kind of GPU"),
+    FIELD_OF("gpus", S, cluster.gpus, "GPUs in all"),
+    FIELD_BY(json_cut),
+    FIELD_OF("gpu_bytes", S, cluster.gpu.mem_bytes, "that a program can have"),
+    FIELD_OF("limit_bytes", S, job.limit, "that the job may take"),
+    FIELD_OF("total_bytes", S, memory.total, "of the fullest stage"),
+    FIELD_OF("total_bytes_low", S, low, "nine of ten published runs took more"),
+    FIELD_OF("total_bytes_high", S, high, "and less than this"),
+    FIELD_OF("host_bytes", S, memory.host, "of host memory a GPU"),
+    FIELD_OF("fullest_stage", S, memory.worst, "from 0"),
+    FIELD_OF("fits", S, fits, "total_bytes is within limit_bytes"),
+    FIELD_OF("largest_micro_batch", S, largest, "that fits, everything else as it is; 0: none"),
+    FIELD_BY(json_stages),
+    FIELD_BY(json_fix),
+};
+static FIELD_TABLE(memory_doc, "stoker.plan-memory/1", S, memory_fields);
+#undef S
 
 enum { EXIT_LIMIT = 4 };
 static enum rc run_memory(struct cmd_ctx *ctx, struct err *err)
@@ -627,6 +625,7 @@ static enum rc run_memory(struct cmd_ctx *ctx, struct err *err)
     const struct memory_opts *o = ctx->opts;
     struct memory_job j = { 0 };
     struct train_job *planned = NULL;
+    struct buf svg = { 0 };
     enum rc rc = RC_OK;
 
     if (o->json && o->svg) {
@@ -646,13 +645,15 @@ static enum rc run_memory(struct cmd_ctx *ctx, struct err *err)
     if (rc == RC_OK) {
         answer(&j);
         if (o->json)
-            print_json(ctx, &j);
-        else if (o->svg)
-            rc = print_svg(ctx, &j, o->svg, err);
-        else
+            fields_write_report(&ctx->out, &memory_doc, &j);
+        else if (o->svg) {
+            plan_memory_svg(&j.job, &svg);
+            rc = plan_write_out(ctx, &svg, o->svg, err);
+        } else
             print_text(ctx, &j, o->parts);
         ctx->status = j.fits ? 0 : EXIT_LIMIT;
     }
+    buf_release(&svg);
     train_job_free(planned);
     return rc;
 }

@@ -84,15 +84,17 @@ void train_job_free(struct train_job *j); /* of the heap; NULL: nothing */
 /* Of what the spec said the values of these options (up to NULL); the others did not count. */
 void train_spec_keep(struct train_job *j, const char *const *options);
 void train_spec_print(struct cmd_ctx *ctx, const struct train_job *j);
-void train_spec_json(struct json_out *w, const struct train_job *j);
+void train_spec_json(struct json_out *w, const void *train_job); /* a FIELD_BY() */
 
 struct train_figures { /* of one configuration on one cluster */
     struct plan_time time;
     struct plan_memory memory;
-    double days, dollars; /* of the tokens; 0: not known */
-    double dollars_btok;  /* a billion tokens; 0: not known */
+    double step_s_low, step_s_high; /* by the error band; 0: not asked for */
+    double days, dollars;           /* of the tokens; 0: not known */
+    double dollars_btok;            /* a billion tokens; 0: not known */
     bool fits, misses_days, misses_budget;
 };
+extern const struct field_table train_time_table, train_cost_table;
 void train_figures(const struct train_job *j, const struct train_case *k,
                    const struct plan_config *c, struct train_figures *out);
 

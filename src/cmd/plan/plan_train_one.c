@@ -110,29 +110,17 @@ static void json_figures(struct json_out *w, const struct plan_config *c,
     plan_config_text(c, &text);
     json_kv_str(w, "config", buf_str(&text));
     buf_release(&text);
-    json_key(w, "step_s");
-    json_add_num(w, f->time.step_s);
-    json_key(w, "tokens_s");
-    json_add_num(w, f->time.tokens_s);
-    json_key(w, "mfu");
-    json_add_num(w, f->time.mfu);
-    json_key(w, "hfu");
-    json_add_num(w, f->time.hfu);
-    json_key(w, "joules");
-    json_add_num(w, f->time.joules);
+    fields_write_members(w, &train_time_table, f);
     json_kv_bool(w, "fits", f->fits);
     json_kv_int(w, "memory_bytes", (int64_t)f->memory.total);
     for (int what = 0; what < 2; what++) {
-        json_key(w, what ? "hidden_s" : "parts_s");
-        json_obj(w);
+        json_kv_obj(w, what ? "hidden_s" : "parts_s");
         for (int i = 0; i < PLAN_PARTS; i++) {
-            json_key(w, plan_part_names[i]);
-            json_add_num(w, what ? f->time.hidden[i] : f->time.part[i]);
+            json_kv_num(w, plan_part_names[i], what ? f->time.hidden[i] : f->time.part[i]);
         }
         json_obj_end(w);
     }
-    json_key(w, "memory");
-    json_obj(w);
+    json_kv_obj(w, "memory");
     for (int i = 0; i < PLAN_KINDS; i++)
         json_kv_int(w, plan_kind_names[i], (int64_t)f->memory.kind[i]);
     json_obj_end(w);
@@ -237,12 +225,10 @@ void train_compare(struct cmd_ctx *ctx, const struct train_job *j, const struct 
     d = fb.time.step_s / fa.time.step_s - 1;
     if (json) {
         json_begin(&w, ctx, j, "stoker.plan-compare/1");
-        json_key(&w, "a");
-        json_obj(&w);
+        json_kv_obj(&w, "a");
         json_figures(&w, a, &fa);
         json_obj_end(&w);
-        json_key(&w, "b");
-        json_obj(&w);
+        json_kv_obj(&w, "b");
         json_figures(&w, b, &fb);
         json_obj_end(&w);
         json_obj_end(&w);

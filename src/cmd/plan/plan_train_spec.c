@@ -553,14 +553,15 @@ void train_spec_print(struct cmd_ctx *ctx, const struct train_job *j)
     table_free(t);
 }
 
-void train_spec_json(struct json_out *w, const struct train_job *j)
+void train_spec_json(struct json_out *w, const void *train_job)
 {
+    const struct train_job *j = train_job;
+
     if (!j->file)
         return;
     json_kv_str(w, "file", j->file);
     json_kv_str(w, "component", j->component);
-    json_key(w, "given");
-    json_arr(w);
+    json_kv_arr(w, "given");
     for (size_t i = 0; i < j->given_count; i++) {
         const struct train_given *g = &j->given[i];
 

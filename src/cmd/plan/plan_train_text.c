@@ -10,6 +10,30 @@
 
 enum { DIFFERENCES = 4, PARTS_SHOWN = 8 };
 
+#define S struct train_figures
+static const struct field time_fields[] = {
+    FIELD_OF("step_s", S, time.step_s, "seconds of a step", .title = "step s", .fmt = "%.3f"),
+    FIELD_OF("step_s_low", S, step_s_low, "by the error band", .above_0 = true, .left_out = true),
+    FIELD_OF("step_s_high", S, step_s_high, "likewise", .above_0 = true, .left_out = true),
+    FIELD_OF("tokens_s", S, time.tokens_s, "tokens a second", .title = "tokens/s"),
+    FIELD_OF("mfu", S, time.mfu, "model FLOPs utilisation", .title = "MFU", .fmt = "%.1f%%",
+             .scale = 100),
+    FIELD_OF("hfu", S, time.hfu, "the same with what is computed again"),
+    FIELD_OF("joules", S, time.joules, "of a step on a GPU"),
+};
+FIELD_TABLE(train_time_table, "time", S, time_fields);
+static const struct field cost_fields[] = {
+    FIELD_OF("memory_bytes", S, memory.total, "of the fullest GPU", .title = "GiB", .fmt = "%.1f",
+             .scale = 1 / GIB),
+    FIELD_OF("days", S, days, "for the tokens", .above_0 = true),
+    FIELD_OF("dollars", S, dollars, "for the tokens", .above_0 = true),
+    FIELD_OF("dollars_per_billion_tokens", S, dollars_btok, "at the price", .above_0 = true),
+    FIELD_OF("misses_days", S, misses_days, "it takes longer than is asked for"),
+    FIELD_OF("misses_budget", S, misses_budget, "it costs more"),
+};
+FIELD_TABLE(train_cost_table, "cost", S, cost_fields);
+#undef S
+
 void train_figures(const struct train_job *j, const struct train_case *k,
                    const struct plan_config *c, struct train_figures *out)
 {
@@ -103,11 +127,6 @@ static void dollars_cell(struct table *t, double v, bool misses)
     buf_release(&text);
 }
 
-static const char *part_name(int i)
-{
-    return plan_part_names[i];
-}
-
 struct difference {
     int part;
     double s;
@@ -132,7 +151,7 @@ void train_differences(const struct plan_time *a, const struct plan_time *b, str
     for (int i = 0; i < PLAN_PARTS && shown < DIFFERENCES; i++) {
         if (fabs(d[i].s) < 0.0005)
             break;
-        buf_addf(out, "%s%s %+.3f s", shown ? ", " : "", part_name(d[i].part), d[i].s);
+        buf_addf(out, "%s%s %+.3f s", shown ? ", " : "", plan_part_names[d[i].part], d[i].s);
         shown++;
     }
     if (!shown)
@@ -170,18 +189,17 @@ static void print_sentence(struct cmd_ctx *ctx, const struct train_job *j)
     const struct train_case *k = &j->cases[j->chosen];
     const struct plan_config *c = &plan_choice(&k->found)->config;
     struct buf text = { 0 }, line = { 0 };
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
     struct train_figures f;
 
     train_figures(j, k, c, &f);
     plan_config_text(c, &text);
     buf_addf(&line, "Run %s on %lld x %s: %s a step, %.1f of %.1f GiB", buf_str(&text),
-             (long long)k->cluster.gpus, k->cluster.gpu.name, ask_time(f.time.step_s, a),
+             (long long)k->cluster.gpus, k->cluster.gpu.name, ASK_TIME(f.time.step_s),
              (double)f.memory.total / GIB, (double)k->cluster.gpu.mem_bytes / GIB);
     if (j->tokens > 0)
-        buf_addf(&line, ", %.3g days for %s tokens", f.days, ask_short(j->tokens, a));
+        buf_addf(&line, ", %.3g days for %s tokens", f.days, ASK_SHORT(j->tokens));
     if (j->tokens > 0 && f.dollars > 0)
-        buf_addf(&line, " and %s", ask_usd(f.dollars, b));
+        buf_addf(&line, " and %s", ASK_USD(f.dollars));
     buf_addc(&line, '.');
     if (f.misses_days && j->gpus_in_time)
         buf_addf(&line, " That misses %.3g day%s: %lld GPUs would do.", j->days,
@@ -285,10 +303,8 @@ static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
 
     table_col(t, "", TABLE_RIGHT);
     table_col(t, "configuration", TABLE_LEFT | TABLE_WHOLE);
-    table_col(t, "step s", TABLE_RIGHT);
-    table_col(t, "tokens/s", TABLE_RIGHT);
-    table_col(t, "MFU", TABLE_RIGHT);
-    table_col(t, "GiB", TABLE_RIGHT);
+    fields_columns(t, &train_time_table);
+    fields_columns(t, &train_cost_table);
     if (j->tokens > 0)
         table_col(t, "days", TABLE_RIGHT);
     table_col(t, j->tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
@@ -299,10 +315,8 @@ static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
         train_figures(j, k, c, &f);
         table_row(t);
         config_cell(t, rank_cell(t, j, i) ? COLOUR_BOLD : COLOUR_NONE, c);
-        table_cell(t, COLOUR_NONE, "%.3f", f.time.step_s);
-        table_cell(t, COLOUR_NONE, "%.0f", f.time.tokens_s);
-        table_cell(t, COLOUR_NONE, "%.1f%%", 100 * f.time.mfu);
-        table_cell(t, COLOUR_NONE, "%.1f", (double)f.memory.total / GIB);
+        fields_cells(t, &train_time_table, &f, COLOUR_NONE);
+        fields_cells(t, &train_cost_table, &f, COLOUR_NONE);
         if (j->tokens > 0)
             table_cell(t, f.misses_days ? COLOUR_RED : COLOUR_NONE, "%.1f%s", f.days,
                        f.misses_days ? "!" : "");
@@ -338,7 +352,7 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
     table_col(t, "ms", TABLE_RIGHT);
     for (int p = 0; p < PLAN_PARTS; p++)
         if (used[p])
-            table_col(t, part_name(p), TABLE_RIGHT);
+            table_col(t, plan_part_names[p], TABLE_RIGHT);
     if (rest)
         table_col(t, "rest", TABLE_RIGHT);
     for (size_t i = 0; i < ranked(j); i++) {

@@ -189,136 +189,114 @@ static void print_rows(struct cmd_ctx *ctx, const struct plan_rows *rows)
 }
 
 /* ---- JSON ---- */
-static void json_errors(struct json_out *w, const char *key, const struct plan_errors *e)
+#define S struct plan_source_report
+static void json_reasons(struct json_out *w, const void *obj)
 {
-    const struct {
-        const char *key;
-        double v;
-    } rows[] = { { "mape", e->mape },
-                 { "median", e->median },
-                 { "p90", e->p90 },
-                 { "max", e->max },
-                 { "mean", e->mean } };
+    const struct plan_source_report *s = obj;
 
-    json_key(w, key);
-    json_obj(w);
-    json_kv_int(w, "n", (int64_t)e->n);
-    for (size_t i = 0; e->n && i < ARRAY_SIZE(rows); i++) {
-        json_key(w, rows[i].key);
-        json_add_num(w, rows[i].v);
-    }
-    json_obj_end(w);
-}
-
-static void json_source(struct json_out *w, const struct plan_source_report *s)
-{
-    json_obj(w);
-    json_kv_str(w, "source", s->source);
-    json_kv_int(w, "rows", (int64_t)s->rows);
-    json_kv_int(w, "used", (int64_t)s->used);
-    json_key(w, "missing");
-    json_obj(w);
+    json_kv_obj(w, "missing");
     for (int i = 0; i < PLAN_MISSINGS; i++)
         if (s->missing[i])
             json_kv_int(w, plan_missing_names[i], (int64_t)s->missing[i]);
     json_obj_end(w);
-    json_key(w, "excluded");
-    json_obj(w);
+    json_kv_obj(w, "excluded");
     for (int i = 0; i < PLAN_EXCLUDES; i++)
         if (s->exclude[i])
             json_kv_int(w, plan_exclude_names[i], (int64_t)s->exclude[i]);
     json_obj_end(w);
-    json_errors(w, "parameters", &s->params);
-    json_errors(w, "flops", &s->flops);
-    json_errors(w, "memory", &s->memory);
-    json_errors(w, "memory_above_30gib", &s->memory_large);
-    json_key(w, "fits");
-    json_obj(w);
-    json_kv_int(w, "n", (int64_t)s->fit_n);
-    json_kv_int(w, "right", (int64_t)s->fit_right);
-    json_kv_int(w, "ran", (int64_t)s->fit_yes);
-    json_kv_int(w, "ran_right", (int64_t)s->fit_yes_right);
-    json_kv_int(w, "failed", (int64_t)s->fit_no);
-    json_kv_int(w, "failed_right", (int64_t)s->fit_no_right);
-    json_obj_end(w);
-    json_obj_end(w);
 }
 
-static void json_top1(struct json_out *w, const char *key, const struct plan_top1 *t)
-{
-    json_key(w, key);
-    json_obj(w);
-    json_kv_int(w, "cells", (int64_t)t->cells);
-    json_kv_int(w, "crashed", (int64_t)t->crashed);
-    json_key(w, "mean");
-    json_add_num(w, t->mean);
-    json_key(w, "worst");
-    json_add_num(w, t->worst);
-    json_obj_end(w);
-}
+static const struct field fits_fields[] = {
+    FIELD_OF("n", S, fit_n, "rows that say whether a job fits"),
+    FIELD_OF("right", S, fit_right, "that are counted as they were"),
+    FIELD_OF("ran", S, fit_yes, "that ran"),
+    FIELD_OF("ran_right", S, fit_yes_right, "of them, that are counted to fit"),
+    FIELD_OF("failed", S, fit_no, "that ran out of memory"),
+    FIELD_OF("failed_right", S, fit_no_right, "of them, that are counted not to fit"),
+};
+static FIELD_TABLE(fits_table, "fits", S, fits_fields);
+static const struct field source_fields[] = {
+    FIELD_OF("source", S, source, "who published the runs"),
+    FIELD_OF("rows", S, rows, "of the table"),
+    FIELD_OF("used", S, used, "for parameters, FLOPs or memory"),
+    FIELD_BY(json_reasons),
+    FIELD_SUB("parameters", S, params, &plan_errors_table, "of the counted parameters"),
+    FIELD_SUB("flops", S, flops, &plan_errors_table, "of FLOPs a token"),
+    FIELD_SUB("memory", S, memory, &plan_errors_table, "of bytes a GPU"),
+    FIELD_SUB("memory_above_30gib", S, memory_large, &plan_errors_table, "of large ones"),
+    { .key = "fits", .kind = FIELD_STRUCT, .sub = &fits_table, .doc = "whether a job fits" },
+};
+static FIELD_TABLE(source_table, "source", S, source_fields);
+#undef S
 
-static void print_json(struct cmd_ctx *ctx, const struct plan_report *r,
-                       const struct plan_time_report *t, const struct plan_top1 *top1)
-{
-    struct json_out w;
+#define S struct plan_top1
+static const struct field top1_fields[] = {
+    FIELD_OF("cells", S, cells, "with a run that ran"),
+    FIELD_OF("crashed", S, crashed, "first choices that did not run"),
+    FIELD_OF("mean", S, mean, "speed of the first choice over the best"),
+    FIELD_OF("worst", S, worst, "the least of them"),
+};
+static FIELD_TABLE(top1_table, "first choices", S, top1_fields);
+#undef S
 
-    json_out_init(&w, &ctx->out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.plan-validate/1");
-    json_key(&w, "sources");
-    json_arr(&w);
-    for (size_t i = 0; i < r->count; i++)
-        json_source(&w, &r->sources[i]);
-    json_arr_end(&w);
-    plan_json_time(&w, t);
-    json_top1(&w, "top1_clean", &top1[PLAN_TOP1_CLEAN]);
-    json_top1(&w, "top1_all", &top1[PLAN_TOP1_ALL]);
-    json_obj_end(&w);
-    buf_addc(&ctx->out, '\n');
-}
+struct validation {
+    struct plan_report report;
+    struct plan_time_report times;
+    struct plan_top1 top1[2]; /* by enum plan_top1_set */
+};
+#define S struct validation
+static const struct field validation_fields[] = {
+    FIELD_SUBS("sources", S, report.sources, report.count, &source_table, "errors by source"),
+    FIELD_SUB("time", S, times, &plan_time_table, "errors of the time of a step"),
+    FIELD_SUB("top1_clean", S, top1[PLAN_TOP1_CLEAN], &top1_table, "first choices, clean runs"),
+    FIELD_SUB("top1_all", S, top1[PLAN_TOP1_ALL], &top1_table, "first choices, all runs"),
+};
+static FIELD_TABLE(validation_doc, "stoker.plan-validate/1", S, validation_fields);
+#undef S
 
 static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
 {
     const struct validate_opts *o = ctx->opts;
     const char *path = ctx->argv[0];
     struct arena a = { 0 };
-    struct buf text = { 0 }, bands = { 0 };
-    struct plan_report report;
-    struct plan_time_report times;
+    struct buf text = { 0 }, svg = { 0 }, bands = { 0 };
+    struct validation v;
     struct plan_const_table consts;
     struct plan_consts_all kinds;
-    struct plan_top1 top1[2];
     struct plan_rows rows;
     enum rc rc = file_read(path, PLAN_FILE_MAX, &text, err);
 
     if (rc == RC_OK && plan_rows_read(&a, buf_str(&text), text.len, &rows, err))
         rc = err_ctx(err, "table '%s'", path);
     if (rc == RC_OK)
-        rc = plan_validate(&a, &rows, &plan_memory_default, &report, err);
+        rc = plan_validate(&a, &rows, &plan_memory_default, &v.report, err);
     if (rc == RC_OK)
         rc = plan_consts_table(&a, &consts, err);
     if (rc == RC_OK)
-        rc = plan_validate_time(&a, &rows, &consts, o->leave_out, &times, err);
+        rc = plan_validate_time(&a, &rows, &consts, o->leave_out, &v.times, err);
     if (rc == RC_OK)
         plan_consts_each(&consts, &kinds);
     for (int i = 0; i < 2 && rc == RC_OK; i++)
-        rc = plan_top1_of(&a, &rows, &kinds, (enum plan_top1_set)i, &top1[i], err);
-    if (rc == RC_OK && o->picture)
-        rc = plan_write_picture(ctx, &rows, &times, o->picture, err);
+        rc = plan_top1_of(&a, &rows, &kinds, (enum plan_top1_set)i, &v.top1[i], err);
+    if (rc == RC_OK && o->picture) {
+        plan_scatter_svg(&rows, &v.times, &svg);
+        rc = plan_write_out(ctx, &svg, o->picture, err);
+    }
     if (rc == RC_OK && o->json) {
-        print_json(ctx, &report, &times, top1);
+        fields_write_report(&ctx->out, &validation_doc, &v);
     } else if (rc == RC_OK) {
         if (o->rows)
             print_rows(ctx, &rows);
-        print_table(ctx, &report);
-        print_reasons(ctx, &report);
-        plan_print_time(ctx, &rows, &times);
-        print_results(ctx, &a, &report, top1);
-        plan_results_time(ctx, &rows, &times, &bands);
+        print_table(ctx, &v.report);
+        print_reasons(ctx, &v.report);
+        plan_print_time(ctx, &rows, &v.times);
+        print_results(ctx, &a, &v.report, v.top1);
+        plan_results_time(ctx, &rows, &v.times, &bands);
         if (o->bands)
             rc = plan_write_text(&bands, o->bands, err);
     }
     buf_release(&bands);
+    buf_release(&svg);
     buf_release(&text);
     arena_release(&a);
     return rc;

@@ -85,34 +85,32 @@ static void print_sources(struct cmd_ctx *ctx, const struct plan_time_report *r)
     }
 }
 
+#define S struct plan_cell
+static const struct field cell_fields[] = {
+    FIELD_OF("model", S, model, "that was trained", .title = "model", .flags = TABLE_SHRINK),
+    FIELD_OF("gpus", S, gpus, "GPUs of the runs", .title = "GPUs", .flags = TABLE_WHOLE),
+    FIELD_OF("batch", S, batch, "sequences in a step", .title = "batch", .flags = TABLE_WHOLE),
+    FIELD_OF("rows", S, rows, "runs", .title = "rows", .flags = TABLE_WHOLE),
+    FIELD_OF("rank", S, rank, "Spearman's, predicted against measured time", .title = "rank",
+             .fmt = "%.3f", .flags = TABLE_WHOLE),
+    FIELD_OF("first", S, first, "measured speed of the row predicted fastest over the best",
+             .title = "first", .fmt = "%.3f", .flags = TABLE_WHOLE),
+};
+static FIELD_TABLE(cell_table, "cell", S, cell_fields);
+#undef S
+
 static void print_cells(struct cmd_ctx *ctx, const struct plan_time_report *r)
 {
-    static const char *const titles[] = { "model", "GPUs", "batch", "rows", "rank", "first" };
-    struct table *t = table_new();
+    size_t n = r->cell_count < CELLS_SHOWN ? r->cell_count : CELLS_SHOWN;
 
-    if (r->cell_count) {
-        for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
-            table_col(t, titles[i], i ? TABLE_RIGHT | TABLE_WHOLE : TABLE_LEFT | TABLE_SHRINK);
-        for (size_t i = 0; i < r->cell_count && i < CELLS_SHOWN; i++) {
-            const struct plan_cell *c = &r->cells[i];
-
-            table_row(t);
-            table_cell(t, COLOUR_NONE, "%s", c->model);
-            table_cell(t, COLOUR_NONE, "%lld", (long long)c->gpus);
-            table_cell(t, COLOUR_NONE, "%lld", (long long)c->batch);
-            table_cell(t, COLOUR_NONE, "%zu", c->rows);
-            table_cell(t, COLOUR_NONE, "%.3f", c->rank);
-            table_cell(t, COLOUR_NONE, "%.3f", c->first);
-        }
-        buf_addc(&ctx->out, '\n');
-        table_print(t, &ctx->out_term, 0, &ctx->out);
-        if (r->cell_count > CELLS_SHOWN)
-            buf_addf(&ctx->out, "... and %zu more (--json has them all)\n",
-                     r->cell_count - CELLS_SHOWN);
-        buf_adds(&ctx->out, "rank: Spearman's correlation of predicted with measured time; first: "
-                            "measured speed of the row predicted fastest over the best.\n");
-    }
-    table_free(t);
+    if (!n)
+        return;
+    buf_addc(&ctx->out, '\n');
+    fields_print(&ctx->out, &ctx->out_term, &cell_table, r->cells, n, -1);
+    if (r->cell_count > n)
+        buf_addf(&ctx->out, "... and %zu more (--json has them all)\n", r->cell_count - n);
+    buf_adds(&ctx->out, "rank: Spearman's correlation of predicted with measured time; first: "
+                        "measured speed of the row predicted fastest over the best.\n");
 }
 
 void plan_print_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
@@ -193,118 +191,85 @@ void plan_results_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
 }
 
 /* ---- JSON ---- */
-static void kv_num(struct json_out *w, const char *key, double v)
+#define S struct plan_errors
+static const struct field mean_fields[] = {
+    FIELD_OF("mape", S, mape, "mean of the absolute errors"),
+    FIELD_OF("median", S, median, "their median"),
+    FIELD_OF("p90", S, p90, "nine of ten are below it"),
+    FIELD_OF("max", S, max, "the largest"),
+    FIELD_OF("mean", S, mean, "with its sign: above 0 too much is predicted"),
+};
+static FIELD_TABLE(mean_table, "means", S, mean_fields);
+
+static void json_means(struct json_out *w, const void *obj)
 {
-    json_key(w, key);
-    json_add_num(w, v);
+    const struct plan_errors *e = obj;
+
+    if (e->n)
+        fields_write_members(w, &mean_table, e);
 }
 
-static void json_errors(struct json_out *w, const struct plan_errors *e)
-{
-    json_kv_int(w, "n", (int64_t)e->n);
-    if (!e->n)
-        return;
-    kv_num(w, "mape", e->mape);
-    kv_num(w, "median", e->median);
-    kv_num(w, "p90", e->p90);
-    kv_num(w, "max", e->max);
-    kv_num(w, "mean", e->mean);
-}
+static const struct field errors_fields[] = {
+    FIELD_OF("n", S, n, "rows behind it"),
+    FIELD_BY(json_means),
+};
+FIELD_TABLE(plan_errors_table, "errors", S, errors_fields);
+#undef S
 
-static void json_sets(struct json_out *w, const struct plan_time_report *r)
+static void json_sets(struct json_out *w, const void *obj)
 {
-    json_key(w, "sets");
-    json_arr(w);
+    const struct plan_time_report *r = obj;
+
+    json_kv_arr(w, "sets");
     for (int s = 0; s < PLAN_SETS; s++) {
         if (!r->sets[s].e.n)
             continue;
         json_obj(w);
         json_kv_str(w, "set", plan_sets[s].name);
-        json_errors(w, &r->sets[s].e);
+        fields_write_members(w, &plan_errors_table, &r->sets[s].e);
         if (plan_sets[s].limit > 0)
-            kv_num(w, plan_sets[s].median ? "limit_median" : "limit_mape", plan_sets[s].limit);
+            json_kv_num(w, plan_sets[s].median ? "limit_median" : "limit_mape", plan_sets[s].limit);
         if (r->sets[s].left_out.n)
-            kv_num(w, "left_out_mape", r->sets[s].left_out.mape);
+            json_kv_num(w, "left_out_mape", r->sets[s].left_out.mape);
         json_obj_end(w);
     }
     json_arr_end(w);
 }
 
-static void json_sources(struct json_out *w, const struct plan_time_report *r)
+static void json_skipped(struct json_out *w, const void *obj)
 {
-    json_key(w, "sources");
-    json_arr(w);
-    for (size_t i = 0; i < r->source_count; i++) {
-        const struct plan_time_source *s = &r->sources[i];
+    const struct plan_time_source *s = obj;
 
-        json_obj(w);
-        json_kv_str(w, "source", s->source);
-        json_kv_int(w, "rows", (int64_t)s->rows);
-        json_errors(w, &s->e);
-        json_key(w, "skipped");
-        json_obj(w);
-        for (size_t k = 0; k < s->reasons; k++)
-            json_kv_int(w, s->reason[k], (int64_t)s->skipped[k]);
-        json_obj_end(w);
-        json_obj_end(w);
-    }
-    json_arr_end(w);
-}
-
-void plan_json_time(struct json_out *w, const struct plan_time_report *r)
-{
-    json_key(w, "time");
-    json_obj(w);
-    json_sets(w, r);
-    json_sources(w, r);
-    json_key(w, "cells");
-    json_arr(w);
-    for (size_t i = 0; i < r->cell_count; i++) {
-        const struct plan_cell *c = &r->cells[i];
-
-        json_obj(w);
-        json_kv_str(w, "model", c->model);
-        json_kv_int(w, "gpus", c->gpus);
-        json_kv_int(w, "batch", c->batch);
-        json_kv_int(w, "rows", (int64_t)c->rows);
-        kv_num(w, "rank", c->rank);
-        kv_num(w, "first", c->first);
-        json_obj_end(w);
-    }
-    json_arr_end(w);
-    if (r->left_n) {
-        json_key(w, "left_out");
-        json_obj(w);
-        json_kv_int(w, "n", (int64_t)r->left_n);
-        kv_num(w, "median", r->left_median);
-        kv_num(w, "worst", r->left_worst);
-        json_obj_end(w);
-    }
+    fields_write_members(w, &plan_errors_table, &s->e);
+    json_kv_obj(w, "skipped");
+    for (size_t k = 0; k < s->reasons; k++)
+        json_kv_int(w, s->reason[k], (int64_t)s->skipped[k]);
     json_obj_end(w);
 }
 
-enum rc plan_write_text(const struct buf *text, const char *path, struct err *err)
-{
-    struct file_new f;
-    enum rc rc = file_new_open(&f, path, err);
+static const struct field source_fields[] = {
+    FIELD_OF("source", struct plan_time_source, source, "who published the runs"),
+    FIELD_OF("rows", struct plan_time_source, rows, "of the table"),
+    FIELD_BY(json_skipped),
+};
+static FIELD_TABLE(source_table, "source", struct plan_time_source, source_fields);
 
-    if (rc == RC_OK)
-        rc = file_new_close(&f, file_write(f.fd, path, buf_str(text), text->len, err), err);
-    return rc;
-}
-
-enum rc plan_write_picture(struct cmd_ctx *ctx, const struct plan_rows *rows,
-                           const struct plan_time_report *r, const char *path, struct err *err)
-{
-    struct buf text = { 0 };
-    enum rc rc;
-
-    if (str_eq(path, "-")) {
-        plan_scatter_svg(rows, r, &ctx->out);
-        return RC_OK;
-    }
-    plan_scatter_svg(rows, r, &text);
-    rc = plan_write_text(&text, path, err);
-    buf_release(&text);
-    return rc;
-}
+#define S struct plan_time_report
+static const struct field left_fields[] = {
+    FIELD_OF("n", S, left_n, "sources that were left out in turn", .above_0 = true),
+    FIELD_OF("median", S, left_median, "error of such a source"),
+    FIELD_OF("worst", S, left_worst, "the largest"),
+};
+static FIELD_TABLE(left_table, "left out", S, left_fields);
+static const struct field time_fields[] = {
+    FIELD_BY(json_sets),
+    FIELD_SUBS("sources", S, sources, source_count, &source_table, "errors by source"),
+    FIELD_SUBS("cells", S, cells, cell_count, &cell_table, "by model, GPUs and batch"),
+    { .key = "left_out",
+      .kind = FIELD_STRUCT,
+      .sub = &left_table,
+      .doc = "sources that the fit had not seen",
+      .left_out = true },
+};
+FIELD_TABLE(plan_time_table, "time", S, time_fields);
+#undef S
