@@ -37,7 +37,7 @@ override CFLAGS += -std=gnu17 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-
                    -fPIE -include src/base/banned.h $(SANFLAGS)
 override LDFLAGS += -pie -Wl,-z,relro,-z,now $(SANFLAGS)
 # libfyaml, ncurses and zlib are linked from their archives: the binary then needs libc alone and runs
-# on a node that has no package of ours (docs/DEPENDENCIES.md).
+# on a node that has no package of ours (docs/design/dependencies.md).
 LIBS := -Wl,-Bstatic -lfyaml -lncursesw -ltinfo -lz -Wl,-Bdynamic -lpthread -ldl -lm
 
 # ---- sources: every .c below src/ but main.c is in the library; mk/cuda.mk has the plug-in's
@@ -190,7 +190,7 @@ $(B)/tests/measure: tests/bench/measure.c | setup-build
 
 docs: all # rewrites what is generated and checked in
 	@python3 tools/docs $(B)/stoker
-docs-planning: all # runs the examples of docs/PLANNING.md again
+docs-planning: all # runs the examples of docs/user/planning.md again
 	@python3 tools/planning $(B)/stoker
 
 man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
@@ -245,7 +245,7 @@ help:
 	@echo 'make validate-plan      the planner against published training runs'
 	@echo 'make golden-render  rewrite tests/golden/render; make bench-render: ten thousand machines, time and memory'
 	@echo 'make docs         rewrite generated documents'
-	@echo 'make docs-planning  run the examples of docs/PLANNING.md again'
+	@echo 'make docs-planning  run the examples of docs/user/planning.md again'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
 	@echo 'make deb          a Debian package; make test-deb: installed, run and purged in a fresh Debian 12'
 	@echo 'make bundle       a folder that runs without any package, with the tests for a GPU'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The official clients of OpenAI, Cohere, Hugging Face, Infinity, LangChain and Voyage against a
 # server of ours, and the
-# examples of docs/SERVING.md, with the real default model; clients come from PyPI.
+# examples of docs/user/serving.md, with the real default model; clients come from PyPI.
 #
 #   make test-clients
 #   make test-clients PYTHON=… CLIENTS_MODEL=DIR    with what is installed already

@@ -7,7 +7,7 @@
  * metric: it fires when the condition has held for `for`, and is resolved when the clearing
  * condition has (hysteresis).  A value that becomes unknown neither fires nor resolves a rule,
  * unless the rule asks for absence; an alert of whose subject nothing is known for long ends as
- * gone.  docs/alerts.md. */
+ * gone.  docs/user/alerts.md. */
 #ifndef ALERT_ALERT_H
 #define ALERT_ALERT_H
 #include "base/arena.h"

@@ -76,7 +76,7 @@ const struct cmd cmd_monitor = {
         "and most of utilisation, tensor activity, memory, temperature, power, clocks, PCIe and "
         "NVLink of each GPU, new errors, targets met and failed, GPU memory by process over time, "
         "and what limited the whole and each phase of it, with evidence and advice "
-        "(docs/bottlenecks.md).\n"
+        "(docs/user/bottlenecks.md).\n"
         "\n"
         "The report begins with what limits the run, has a row for each GPU and the targets that "
         "failed; --full adds the rest, --json has all of it.\n"

@@ -40,7 +40,7 @@ const char *history_moved(const struct history *r);
 /* One second of a table: values[i] is of series i of `t` (NaN: unknown).  Times rise; one that
  * jumps back begins a new run, and both are kept.  RC_LIMIT (a full disk, too many series) and
  * RC_FAIL leave what is there.  Gauges are kept to at least five digits, counters and what
- * applications measure exactly (docs/ring.md).  One thread; events come from any. */
+ * applications measure exactly (docs/design/history-file.md).  One thread; events come from any. */
 enum rc history_append(struct history *r, struct telemetry *t, int64_t time_ns,
                        const double *values, size_t count, struct err *err) MUST_USE;
 enum rc history_append_event(struct history *r, const struct telemetry_event *e,

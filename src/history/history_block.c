@@ -22,7 +22,7 @@ struct block_head {
     uint32_t len;       /* without the padding at the end */
     uint32_t crc;       /* of head_len bytes with this 0 */
 };
-static_assert(sizeof(struct block_head) == 88, "as in docs/ring.md");
+static_assert(sizeof(struct block_head) == 88, "as in docs/design/history-file.md");
 #define BLOCK_MAGIC (UINT64_C(0x314b4c42) << 32 | HISTORY_BLOCK_MAGIC) /* "SKTRBLK1" */
 
 /* ---- the index */

@@ -21,7 +21,7 @@ struct dict_entry {
     uint32_t generation; /* rises when the copy is written anew */
     uint32_t seen;       /* minutes since 1970, when it was written */
 };
-static_assert(sizeof(struct dict_entry) == 32, "as in docs/ring.md");
+static_assert(sizeof(struct dict_entry) == 32, "as in docs/design/history-file.md");
 enum { ENTRY_STEP = 8, TABLE_MIN = 256, ROOM_EVERY = 10 /* minutes */ };
 /* Payload: u8 kind, u8 entity, u8 labels, u8 0, then metric, unit and the labels' names and
  * values, each with its NUL. */

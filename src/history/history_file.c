@@ -31,7 +31,7 @@ struct super {
     uint64_t id, bytes;
     uint32_t minute_pct, page;
 };
-static_assert(sizeof(struct super) == 40, "as in docs/ring.md");
+static_assert(sizeof(struct super) == 40, "as in docs/design/history-file.md");
 
 /* ---- the system's own */
 static ssize_t sys_read(void *arg, int fd, void *p, size_t n, off_t at)

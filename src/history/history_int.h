@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* history_int: the parts of a ring, for the files of metrics/ and their tests.
  *
- * docs/ring.md has the format.  Who does what:
+ * docs/design/history-file.md has the format.  Who does what:
  *   ring.c         open, append, close: the order of writes and syncs
  *   history_file.c    the file: its head, its areas, reading and writing, other sizes
  *   history_dict.c    which series an id is

@@ -21,7 +21,7 @@ struct record {
     uint32_t len; /* of the payload, padded to 8 */
     uint32_t slots;
 };
-static_assert(sizeof(struct record) == 48, "as in docs/ring.md");
+static_assert(sizeof(struct record) == 48, "as in docs/design/history-file.md");
 enum { RECORD_STEP = 8, SLOTS_MAX = TELEMETRY_SERIES_MAX };
 /* Payload: of a key u32 id for each slot; then a bit a slot that differs, then for each of these
  * u8 first byte | bytes - 1 << 4, and those bytes of the XOR. */

@@ -3,7 +3,7 @@
  * choice right, and the mistakes in the environment that is there.
  *
  * Pure: input is `const struct hw *` alone; the variables it looks at are those
- * of hw->place.env.  The selection follows NCCL 2.30 (docs/nccl.md says which
+ * of hw->place.env.  The selection follows NCCL 2.30 (docs/user/nccl.md says which
  * rules, and where we decide differently).  What cannot be known is said as such:
  * a NULL string, an unknown maybe, or a line of notes, never a made-up value.
  *

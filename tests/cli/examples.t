@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The curl lines of docs/SERVING.md, run as they stand, with tiny models; CLIENTS_MODEL is a
+# The curl lines of docs/user/serving.md, run as they stand, with tiny models; CLIENTS_MODEL is a
 # real one (`make test-clients`).
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || { test_skip "the examples" "python3 is not here"; test_done; }

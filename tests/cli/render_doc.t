@@ -80,7 +80,7 @@ END
 test_expect 'the commands of its targets' '
     python3 page.py llm-cluster/doc/index.html "scontrol reconfigure" "kubectl diff"
 '
-# commands TARGET: those of the page and those of docs/DEPLOYING.md, without folder, prompt and comments
+# commands TARGET: those of the page and those of docs/user/deploying.md, without folder, prompt and comments
 cat > commands.py <<'PY'
 import html
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""TAP of the curl lines in docs/SERVING.md: examples.py STOKER [EMBEDDING-MODEL], in an empty folder.
+"""TAP of the curl lines in docs/user/serving.md: examples.py STOKER [EMBEDDING-MODEL], in an empty folder.
 
 Each line is run by a shell as it stands, but for the port, and the comment under it is the
 reply: a status when it is not 200, then JSON in which `…` ends a list of more of the same.
@@ -96,7 +96,7 @@ def main():
     s = Server("-m", f"all-MiniLM-L6-v2={model}", "-m", f"reranker={serve_models.ranker('rank')}", "-m",
                f"classifier={serve_models.classifier('class')}")
     check("it starts", s.port > 0 and "ready" in s.text, s.text)
-    found = examples(os.path.join(serve_models.TOP, "docs/SERVING.md"))
+    found = examples(os.path.join(serve_models.TOP, "docs/user/serving.md"))
     for heading, line, text in found if s.port else ():
         path = re.search(r"127\.0\.0\.1:\d+(/[^ '?]*)", line)[1]
         status, want = reply_of(text)

@@ -541,7 +541,7 @@ exec {kubectl} --kubeconfig {config} "$@"
 
 
 def fresh(c):
-    """The order of docs/DEPLOYING.md on a cluster that has nothing of ours: no namespace, no kind of an operator."""
+    """The order of docs/user/deploying.md on a cluster that has nothing of ours: no namespace, no kind of an operator."""
     if not check_rendered("fresh", run("render", "kubernetes", "-f", str(TOP / "tests/kube/sites/services.yaml"), "-o", "fresh")):
         return
     base = pathlib.Path("fresh/kubernetes").resolve()

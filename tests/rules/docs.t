@@ -13,7 +13,7 @@ check() { # title, command
     fi
 }
 check 'README and reference pages are current' "python3 tools/docs $b --check"
-check 'the examples of docs/PLANNING.md are what they print' "python3 tools/planning $b --check"
+check 'the examples of docs/user/planning.md are what they print' "python3 tools/planning $b --check"
 check 'commands are sorted' "$b help --names | sort -c"
 for c in $($b help --names); do
     check "$c --help begins with its usage" "$b $c --help | grep -q '^usage: stoker $c'"

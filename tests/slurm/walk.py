@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""TAP: the commands of docs/DEPLOYING.md, walk.py BUILD [WHY NOT].
+"""TAP: the commands of docs/user/deploying.md, walk.py BUILD [WHY NOT].
 
 Blocks marked `sh` of its first part are run in the order of the page, as one shell would be used,
 in a folder of the test's own; every line of a block marked `text` must be among what they print.

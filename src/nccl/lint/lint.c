@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* lint: known mistakes in the variables that are set, each with what it costs here.
  *
- * Every check has been seen in the field (docs/nccl.md).  A check looks at the
+ * Every check has been seen in the field (docs/user/nccl.md).  A check looks at the
  * inventory first: a pattern that happens to do no harm on this machine is worth
  * a remark at most. */
 #include "nccl/nccl_int.h"

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "plan/plan_int.h"
 
-/* Limits and numbers of rows are those of the accuracy table in docs/plan-time.md. */
+/* Limits and numbers of rows are those of the accuracy table in docs/design/plan-time.md. */
 const struct plan_set_info plan_sets[PLAN_SETS] = {
     [PLAN_SET_KORTHIKANTI] = { "korthikanti-t5", "Korthikanti Table 5", "a100", 0.06, false, 8 },
     [PLAN_SET_SC21] = { "sc21-t1", "SC'21 Table 1", "a100", 0.04, false, 7 },

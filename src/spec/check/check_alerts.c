@@ -133,7 +133,7 @@ static void no_default(struct check *c, const struct csv *t, int col,
     if (near)
         diag_hint(c->l, "Did you mean '%s'?", near);
     else
-        diag_hint(c->l, "docs/alerts.md lists them; one of your own stands in 'alerts'.");
+        diag_hint(c->l, "docs/user/alerts.md lists them; one of your own stands in 'alerts'.");
 }
 
 static void check_default(struct check *c, const struct spec_default_alert *d, const char *unit,

@@ -83,7 +83,7 @@ void mounts_ask_turn(struct mounts_ask *a, struct mounts_answer *list, size_t co
 size_t mounts_ask_stuck(const struct mounts_ask *a);
 void mounts_ask_free(struct mounts_ask *a); /* never waits for a stuck one */
 
-/* ---- what a training job says of itself (collect_jobs.c, docs/jobs.md) */
+/* ---- what a training job says of itself (collect_jobs.c, docs/user/jobs.md) */
 enum { JOB_STATES = 8 };
 struct job_file { /* numbers NaN, texts "": not told */
     char name[128], kind[32], user[64], message[TELEMETRY_VALUE_MAX];
