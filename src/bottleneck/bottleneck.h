@@ -5,8 +5,8 @@
  *
  * A fact is a share of what is possible (tensor cores busy 0.93 of the time, PCIe at 0.85 of its
  * bandwidth).  data/limits.csv says from where on a fact is a sign of a class, how sure that is,
- * what must hold besides, why, and what to do; docs/user/bottlenecks.md explains it.  Pure: no clock, no
- * files.
+ * what must hold besides, why, and what to do; docs/user/bottlenecks.md explains it.  Pure: no
+ * clock, no files.
  *
  * A fact that is not known is never taken as zero: it is named in the verdict and makes it less
  * sure.  A part that the machine does not have (no RDMA port) is not missed. */

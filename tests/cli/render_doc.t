@@ -95,7 +95,7 @@ if ours != theirs:
 PY
 for t in kubernetes:llm-cluster openshift:rdma-openshift; do
     test_expect "the page has the commands of DEPLOYING.md for ${t%:*}" '
-        python3 commands.py ${t%:*} ${t#*:}/doc/index.html "$TOP/docs/DEPLOYING.md"
+        python3 commands.py ${t%:*} ${t#*:}/doc/index.html "$TOP/docs/user/deploying.md"
     '
 done
 test_expect 'the check of the page can fail' '! python3 page.py llm-cluster/doc/index.html "no such words"'

@@ -40,7 +40,7 @@ def skip(what):
 def page():
     """(title, kind, text) of every block."""
     out, title, kind, text = [], "", None, []
-    with open(TOP + "/docs/DEPLOYING.md") as f:
+    with open(TOP + "/docs/user/deploying.md") as f:
         for line in f:
             if kind is None and line.startswith("## "):
                 title = line[3:].strip()

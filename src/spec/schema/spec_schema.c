@@ -872,7 +872,8 @@ static const struct spec_row document_rows[] = {
         .doc = "when somebody is told, by name"),
     TREES(MAP, "default_alerts", struct spec, default_alerts, default_alert_count,
         default_alert_table, .names = SPEC_LABEL,
-        .doc = "changes to the rules that hold without a spec (docs/user/alerts.md), by their name"),
+        .doc = "changes to the rules that hold without a spec (docs/user/alerts.md), by "
+               "their name"),
     TREE(SECTION, "notify", struct spec, notify, notify_table, .doc = "where alerts go"),
     TREE(SECTION, "prices", struct spec, prices, price_table, .doc = "what things cost"),
     TREE(SECTION, "budgets", struct spec, budgets, budget_table, .doc = "what may be spent"),

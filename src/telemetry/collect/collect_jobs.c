@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* collect_jobs: what training jobs say of themselves.
  *
- * A launcher writes one small JSON file a job (stoker.job/1, docs/user/jobs.md) and replaces it as the
- * job goes on; no library, no port.  Anybody who may write into the folder may write anything, so
- * all that is read has a limit, and a file that is none is told with its reason instead of a
+ * A launcher writes one small JSON file a job (stoker.job/1, docs/user/jobs.md) and replaces it as
+ * the job goes on; no library, no port.  Anybody who may write into the folder may write anything,
+ * so all that is read has a limit, and a file that is none is told with its reason instead of a
  * job.  A job that has not written for JOB_QUIET_S has no speed any more, one of which nothing
  * was heard for JOB_FORGET_S is no job.
  *
