@@ -12,8 +12,8 @@
  * alert_causes_link() is pure: it looks at the alerts that fire and gives each that follows another
  * one its parent.  A root before its signs, a sign before symptoms, the earlier row before the
  * later one; who is below another one is never above it.  Tables are small
- * (docs/reference/limits.md), and of a row's sources only the first ALERT_SOURCES_MAX are looked at, so that a flood of
- * alerts costs a turn no more than their number. */
+ * (docs/reference/limits.md), and of a row's sources only the first ALERT_SOURCES_MAX are looked
+ * at, so that a flood of alerts costs a turn no more than their number. */
 #include "alert/alert_int.h"
 #include "base/mem.h"
 #include "base/str.h"
