@@ -129,7 +129,8 @@ static size_t sort_items(struct batch *b)
 }
 
 /* How many of order[from..n) fit a batch: one at least. */
-static size_t take(const struct batch *b, size_t from, size_t n, size_t budget, size_t *out_tokens)
+static size_t take_fitting(const struct batch *b, size_t from, size_t n, size_t budget,
+                           size_t *out_tokens)
 {
     size_t tokens = 0, i = from;
 
@@ -207,7 +208,7 @@ enum rc batch_run(struct batch *b, const struct batch_runner *r, float *rows, st
     for (size_t from = 0; from < n; from += count) {
         struct err why = { 0 };
 
-        count = take(b, from, n, budget, &tokens);
+        count = take_fitting(b, from, n, budget, &tokens);
         packed_reserve(&p, tokens, count, r->width);
         if (!run_items(b, r, b->order + from, count, &p, rows, &why))
             continue;

@@ -116,8 +116,8 @@ static enum rc check_number(const char *device, const struct eng_ops *ops, struc
 }
 
 /* `wait`: for what a worker has to say; else *out may stay NULL when it has not said it yet. */
-static enum rc find(struct workers *w, const char *device, bool wait, const struct eng_ops **out,
-                    struct err *err)
+static enum rc find_ops(struct workers *w, const char *device, bool wait,
+                        const struct eng_ops **out, struct err *err)
 {
     size_t at = device ? find_named(device) : find_best();
     const struct eng_ops *ops = at < ARRAY_SIZE(registry) ? registry[at] : NULL;
@@ -143,19 +143,19 @@ static enum rc find(struct workers *w, const char *device, bool wait, const stru
 enum rc eng_find_in(struct workers *w, const char *device, const struct eng_ops **out,
                     struct err *err)
 {
-    return find(w, device, true, out, err);
+    return find_ops(w, device, true, out, err);
 }
 
 enum rc eng_find(const char *device, const struct eng_ops **out, struct err *err)
 {
-    return find(NULL, device, true, out, err);
+    return find_ops(NULL, device, true, out, err);
 }
 
 enum rc eng_check_in(struct workers *w, const char *device, struct err *err)
 {
     const struct eng_ops *ops = NULL;
 
-    return find(w, device, false, &ops, err);
+    return find_ops(w, device, false, &ops, err);
 }
 
 enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **out, struct err *err)

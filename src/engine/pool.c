@@ -188,7 +188,7 @@ static void linear_pack(struct tail_linear *l, const float *rows)
             l->w[(o / LANES * l->in + k) * LANES + o % LANES] = rows[o * l->in + k];
 }
 
-static void activate(enum tail_act act, float *y, size_t n)
+static void activate_rows(enum tail_act act, float *y, size_t n)
 {
     switch (act) {
     case TAIL_TANH:
@@ -231,7 +231,7 @@ CLONES static void multiply(const struct tail_linear *l, const float *x, float *
 static void linear_run(const struct tail_linear *l, const float *x, float *y)
 {
     multiply(l, x, y);
-    activate(l->act, y, l->out);
+    activate_rows(l->act, y, l->out);
 }
 
 static enum rc load_dense(struct eng_tail *t, float *rows, struct err *err)

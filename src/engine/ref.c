@@ -13,7 +13,7 @@
  *     x = LN(word[id] + type[t] + position[p])
  *     each layer:
  *       q, k, v = x Wq' + bq, x Wk' + bk, x Wv' + bv
- *       a = softmax(q k' / sqrt(head_dim) + bias of the distance) v     for each head
+ *       a = softmax_row(q k' / sqrt(head_dim) + bias of the distance) v     for each head
  *       x = LN(x + a Wo' + bo)
  *       x = LN(x + act(x W1' + b1) W2' + b2) */
 #include "base/mem.h"
@@ -75,8 +75,8 @@ static void room_release(struct ref_room *r)
 
 /* y[n][out] = x[n][in] w[out][in]' + bias[out].  Each sum runs over k from 0: taking
  * several tokens at once changes the speed and no result. */
-static void linear(const float *x, size_t n, const float *w, const float *bias, size_t in,
-                   size_t out, float *y)
+static void linear_layer(const float *x, size_t n, const float *w, const float *bias, size_t in,
+                         size_t out, float *y)
 {
     for (size_t o = 0; o < out; o++) {
         const float *row = w + o * in;
@@ -121,7 +121,7 @@ static void add_norm(const struct model *m, struct ref_room *r, size_t n, const 
     layer_norm(r->x, n, m->hidden, m->ln_eps, gain, bias);
 }
 
-static float activation(enum model_act act, double x)
+static float apply_activation(enum model_act act, double x)
 {
     switch (act) {
     case MODEL_GELU:
@@ -134,7 +134,7 @@ static float activation(enum model_act act, double x)
     return (float)(x > 0 ? x : 0);
 }
 
-static void softmax(double *s, size_t n)
+static void softmax_row(double *s, size_t n)
 {
     double max = s[0], sum = 0;
 
@@ -158,8 +158,8 @@ static double rel_bias(const struct ref *e, size_t head, size_t i, size_t j)
     return (double)e->rel[head * (2 * MPNET_REACH + 1) + (size_t)(d + MPNET_REACH)];
 }
 
-/* att[i] = sum over j of softmax(q[i] k[j] / sqrt(d))[j] v[j], for token i of one head. */
-static void attend(const struct ref *e, struct ref_room *r, size_t n, size_t head, size_t i)
+/* att[i] = sum over j of softmax_row(q[i] k[j] / sqrt(d))[j] v[j], for token i of one head. */
+static void attend_head(const struct ref *e, struct ref_room *r, size_t n, size_t head, size_t i)
 {
     const struct model *m = e->base.model;
     size_t d = m->head_dim, wide = m->heads * d, at = head * d;
@@ -172,7 +172,7 @@ static void attend(const struct ref *e, struct ref_room *r, size_t n, size_t hea
             dot += (double)r->q[i * wide + at + c] * (double)r->k[j * wide + at + c];
         r->scores[j] = dot * scale + rel_bias(e, head, i, j);
     }
-    softmax(r->scores, n);
+    softmax_row(r->scores, n);
     for (size_t c = 0; c < d; c++) {
         double sum = 0;
 
@@ -182,8 +182,8 @@ static void attend(const struct ref *e, struct ref_room *r, size_t n, size_t hea
     }
 }
 
-static void embed(const struct ref *e, const uint32_t *ids, const uint8_t *types, size_t n,
-                  struct ref_room *r)
+static void embed_tokens(const struct ref *e, const uint32_t *ids, const uint8_t *types, size_t n,
+                         struct ref_room *r)
 {
     const struct model *m = e->base.model;
     size_t hidden = m->hidden;
@@ -206,19 +206,19 @@ static void layer_run(const struct ref *e, float *const *w, struct ref_room *r, 
     const struct model *m = e->base.model;
     size_t wide = m->heads * m->head_dim;
 
-    linear(r->x, n, w[W_Q], w[W_Q_B], m->hidden, wide, r->q);
-    linear(r->x, n, w[W_K], w[W_K_B], m->hidden, wide, r->k);
-    linear(r->x, n, w[W_V], w[W_V_B], m->hidden, wide, r->v);
+    linear_layer(r->x, n, w[W_Q], w[W_Q_B], m->hidden, wide, r->q);
+    linear_layer(r->x, n, w[W_K], w[W_K_B], m->hidden, wide, r->k);
+    linear_layer(r->x, n, w[W_V], w[W_V_B], m->hidden, wide, r->v);
     for (size_t head = 0; head < m->heads; head++)
         for (size_t i = 0; i < n; i++)
-            attend(e, r, n, head, i);
-    linear(r->att, n, w[W_O], w[W_O_B], wide, m->hidden, r->sub);
+            attend_head(e, r, n, head, i);
+    linear_layer(r->att, n, w[W_O], w[W_O_B], wide, m->hidden, r->sub);
     add_norm(m, r, n, w[W_ATT_LN_G], w[W_ATT_LN_B]);
 
-    linear(r->x, n, w[W_FFN1], w[W_FFN1_B], m->hidden, m->ffn, r->ffn);
+    linear_layer(r->x, n, w[W_FFN1], w[W_FFN1_B], m->hidden, m->ffn, r->ffn);
     for (size_t i = 0; i < n * m->ffn; i++)
-        r->ffn[i] = activation(m->act, (double)r->ffn[i]);
-    linear(r->ffn, n, w[W_FFN2], w[W_FFN2_B], m->ffn, m->hidden, r->sub);
+        r->ffn[i] = apply_activation(m->act, (double)r->ffn[i]);
+    linear_layer(r->ffn, n, w[W_FFN2], w[W_FFN2_B], m->ffn, m->hidden, r->sub);
     add_norm(m, r, n, w[W_OUT_LN_G], w[W_OUT_LN_B]);
 }
 
@@ -237,7 +237,7 @@ static enum rc ref_run(struct eng *base, const struct eng_batch *b, enum eng_wan
         struct ref_room room;
 
         room_init(&room, m, n);
-        embed(e, b->ids + first, b->types ? b->types + first : NULL, n, &room);
+        embed_tokens(e, b->ids + first, b->types ? b->types + first : NULL, n, &room);
         for (size_t l = 0; l < m->layers; l++)
             layer_run(e, e->layers[l], &room, n);
         rows.x = room.x;

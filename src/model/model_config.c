@@ -56,7 +56,7 @@ static const struct {
 };
 
 /* --- fields --- */
-static const struct json *field(const struct json *cfg, const char *key)
+static const struct json *config_field(const struct json *cfg, const char *key)
 {
     const struct json *v = json_get(cfg, key);
 
@@ -66,7 +66,7 @@ static const struct json *field(const struct json *cfg, const char *key)
 enum rc config_size(const struct json *cfg, const char *key, size_t min, size_t max, size_t dflt,
                     size_t *out, struct err *err)
 {
-    const struct json *v = field(cfg, key);
+    const struct json *v = config_field(cfg, key);
     struct maybe n = json_int(v);
 
     if (!v && dflt == SIZE_MAX)
@@ -86,7 +86,7 @@ enum rc config_size(const struct json *cfg, const char *key, size_t min, size_t 
 
 enum rc config_flag(const struct json *cfg, const char *key, bool dflt, bool *out, struct err *err)
 {
-    const struct json *v = field(cfg, key);
+    const struct json *v = config_field(cfg, key);
 
     if (v && v->type != JSON_BOOL)
         return err_set(err, RC_PARSE, "'%s' is neither true nor false", key);
@@ -96,7 +96,7 @@ enum rc config_flag(const struct json *cfg, const char *key, bool dflt, bool *ou
 
 enum rc config_str(const struct json *cfg, const char *key, const char **out, struct err *err)
 {
-    const struct json *v = field(cfg, key);
+    const struct json *v = config_field(cfg, key);
 
     if (v && (v->type != JSON_STR || strlen(v->text) != v->len))
         return err_set(err, RC_PARSE, "'%s' is not a text", key);
@@ -125,7 +125,7 @@ static const struct arch_row *type_find(const char *type)
 
 static enum rc arch_read(struct model *m, const struct json *cfg, struct err *err)
 {
-    const struct json *list = field(cfg, "architectures");
+    const struct json *list = config_field(cfg, "architectures");
     const char *name = json_str(json_at(list, 0)), *type = NULL;
     const struct arch_row *row, *of_type;
     enum rc rc = config_str(cfg, "model_type", &type, err);
@@ -191,7 +191,8 @@ static enum rc sizes_alike(const struct json *cfg, struct err *err)
                                      { keys_distil.heads, keys_bert.heads } };
 
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-        const struct json *own = field(cfg, pairs[i][0]), *other = field(cfg, pairs[i][1]);
+        const struct json *own = config_field(cfg, pairs[i][0]),
+                          *other = config_field(cfg, pairs[i][1]);
 
         if (other && json_num(other, NAN) != json_num(own, NAN))
             return err_set(err, RC_PARSE, "'%s' and '%s' are not the same number", pairs[i][0],
@@ -290,7 +291,7 @@ static enum rc positions_read(struct model *m, const struct json *cfg, struct er
 
 static enum rc eps_read(struct model *m, const struct json *cfg, struct err *err)
 {
-    const struct json *v = field(cfg, "layer_norm_eps");
+    const struct json *v = config_field(cfg, "layer_norm_eps");
     double eps = json_num(v, NAN);
 
     m->ln_eps = 1e-12f;
@@ -315,7 +316,7 @@ static void label_names_read(struct model *m, const struct json *ids)
 
 static enum rc labels_read(struct model *m, const struct json *cfg, struct err *err)
 {
-    const struct json *ids = field(cfg, "id2label");
+    const struct json *ids = config_field(cfg, "id2label");
 
     if (!ids)
         return config_size(cfg, "num_labels", 1, MODEL_LABELS_MAX, 2, &m->labels, err);
@@ -349,7 +350,7 @@ enum rc config_score(struct model *m, const char *path, struct err *err)
 
 static enum rc score_read(struct model *m, const struct json *cfg, struct err *err)
 {
-    const struct json *st = field(cfg, "sentence_transformers");
+    const struct json *st = config_field(cfg, "sentence_transformers");
     const char *path = NULL;
     enum rc rc = config_str(st, "activation_fn", &path, err);
 

@@ -15,11 +15,11 @@
 
 #include <assert.h>
 
-enum field_kind { FIELD_READ, FIELD_HARMLESS, FIELD_MUST_BE };
+enum config_field_kind { FIELD_READ, FIELD_HARMLESS, FIELD_MUST_BE };
 
 struct field_row {
     const char *name;
-    enum field_kind kind;
+    enum config_field_kind kind;
     const char *only; /* FIELD_MUST_BE: "null", "true", "false", "{}", or a text; null always is */
     const char *why;  /* FIELD_HARMLESS: why; else NULL */
 };

@@ -25,7 +25,7 @@ static bool holds_config(const char *dir)
            (!file_join(path, sizeof(path), dir, "modules.json", NULL) && file_exists(path));
 }
 
-static enum rc found(const char *path, char *out, size_t cap, struct err *err)
+static enum rc copy_path(const char *path, char *out, size_t cap, struct err *err)
 {
     if (!str_copy(out, cap, path))
         return err_set(err, RC_LIMIT, "path '%.200s' is too long", path);
@@ -40,16 +40,16 @@ enum rc model_find(const char *name_or_dir, char *out, size_t cap, struct err *e
     if (!name_or_dir[0])
         return err_set(err, RC_USAGE, "a model's name or folder is empty");
     if (holds_config(name_or_dir))
-        return found(name_or_dir, out, cap, err);
+        return copy_path(name_or_dir, out, cap, err);
     if (!strchr(name_or_dir, '/') && name_or_dir[0] != '.' &&
         !model_home(home, sizeof(home), NULL) &&
         !file_join(path, sizeof(path), home, name_or_dir, NULL) && holds_config(path))
-        return found(path, out, cap, err);
+        return copy_path(path, out, cap, err);
     if (file_is_dir(name_or_dir)) /* model_open() says what it lacks */
-        return found(name_or_dir, out, cap, err);
+        return copy_path(name_or_dir, out, cap, err);
     if (hub_name_parse(name_or_dir, &hub)) {
         if (!hub_find(&hub, path, sizeof(path), NULL))
-            return found(path, out, cap, err);
+            return copy_path(path, out, cap, err);
         err_hint(err, "Fetch it with 'stoker model get %s', or give the folder of a model.",
                  name_or_dir);
     } else if (get_known(name_or_dir))

@@ -40,7 +40,7 @@ struct lists {
     const char *additional_file;
 };
 
-static enum rc bad(const char *file, const char *key, const char *what, struct err *err)
+static enum rc bad_field(const char *file, const char *key, const char *what, struct err *err)
 {
     return err_set(err, RC_PARSE, "%s: '%.64s' %s", file, key, what);
 }
@@ -50,16 +50,16 @@ static enum rc text_check(const char *file, const char *key, const char *text, s
                           struct err *err)
 {
     if (strlen(text) != len || len > MODEL_TOKEN_BYTES)
-        return bad(file, key, "is not a token: it has a NUL or is too long", err);
+        return bad_field(file, key, "is not a token: it has a NUL or is too long", err);
     return RC_OK;
 }
 
-static bool flag(const struct json *v, const char *key, bool dflt)
+static bool flag_of(const struct json *v, const char *key, bool dflt)
 {
     return maybe_or(json_bool(json_get(v, key)), dflt);
 }
 
-static bool given(const struct json *v)
+static bool is_given(const struct json *v)
 {
     return v && v->type != JSON_NULL;
 }
@@ -72,7 +72,7 @@ static enum rc flags_check(const char *file, const char *key, const struct json 
     for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
         const struct json *x = json_get(v, flags[i]);
 
-        if (given(x) && x->type != JSON_BOOL)
+        if (is_given(x) && x->type != JSON_BOOL)
             return err_set(err, RC_PARSE, "%s: '%.64s' has a '%s' that is neither true nor false",
                            file, key, flags[i]);
     }
@@ -84,27 +84,27 @@ static enum rc token_read(struct model *m, const char *file, const char *key, co
                           bool special, struct tok_token *out, struct err *err)
 {
     const struct json *text = v->type == JSON_OBJ ? json_get(v, "content") : v;
-    bool is_special = v->type == JSON_OBJ ? flag(v, "special", special) : true;
+    bool is_special = v->type == JSON_OBJ ? flag_of(v, "special", special) : true;
 
     if (!text || text->type != JSON_STR)
-        return bad(file, key, "holds something that is not a token", err);
+        return bad_field(file, key, "holds something that is not a token", err);
     if (text_check(file, key, text->text, text->len, err) ||
         (v->type == JSON_OBJ && flags_check(file, key, v, err)))
         return err->code;
     *out = (struct tok_token){
         .text = arena_strdup(&m->arena, text->text),
         .bare = v->type == JSON_STR,
-        .single_word = flag(v, "single_word", false),
-        .lstrip = flag(v, "lstrip", false),
-        .rstrip = flag(v, "rstrip", false),
-        .normalized = flag(v, "normalized", !is_special),
+        .single_word = flag_of(v, "single_word", false),
+        .lstrip = flag_of(v, "lstrip", false),
+        .rstrip = flag_of(v, "rstrip", false),
+        .normalized = flag_of(v, "normalized", !is_special),
         .special = is_special,
-        .loose = v->type == JSON_OBJ && !given(json_get(v, "normalized")),
+        .loose = v->type == JSON_OBJ && !is_given(json_get(v, "normalized")),
     };
     return RC_OK;
 }
 
-static bool holds(const struct tok_token *v, size_t count, const char *text)
+static bool holds_text(const struct tok_token *v, size_t count, const char *text)
 {
     for (size_t i = 0; i < count; i++)
         if (!strcmp(v[i].text, text))
@@ -119,7 +119,7 @@ static enum rc too_many(struct err *err)
 
 static enum rc extra_push(struct lists *l, const struct tok_token *k, struct err *err)
 {
-    if (holds(l->extra, l->extra_count, k->text))
+    if (holds_text(l->extra, l->extra_count, k->text))
         return RC_OK;
     if (l->extra_count == MODEL_SPECIALS_MAX)
         return too_many(err);
@@ -152,7 +152,7 @@ static enum rc extra_read(struct model *m, struct lists *l, const char *file, co
     struct tok_token k;
 
     if (v->type != JSON_ARR && !named)
-        return bad(file, key, "is neither a list nor an object", err);
+        return bad_field(file, key, "is neither a list nor an object", err);
     for (const struct json *x = v->first; x; x = x->next) {
         if (token_read(m, file, key, x, named, &k, err) ||
             (named ? named_push(&l->own, x->key, &k, err) : extra_push(l, &k, err)))
@@ -200,20 +200,20 @@ static enum rc config_read(struct model *m, struct lists *l, const struct json *
 
     l->additional = json_get(cfg, older);
     l->additional_file = config_name;
-    if (l->additional && (!given(v) || !v->count)) {
+    if (l->additional && (!is_given(v) || !v->count)) {
         v = l->additional;
         key = older;
         l->additional = NULL;
     }
     l->extra_given = v && v->type != JSON_OBJ;
     if (named_read(m, l, &l->own, config_name, cfg, err) ||
-        (given(v) && extra_read(m, l, config_name, key, v, err)))
+        (is_given(v) && extra_read(m, l, config_name, key, v, err)))
         return err->code;
     v = json_get(cfg, own);
-    if (!given(v) || l->own.count)
+    if (!is_given(v) || l->own.count)
         return RC_OK;
     if (v->type != JSON_OBJ)
-        return bad(config_name, own, "is not an object", err);
+        return bad_field(config_name, own, "is not an object", err);
     for (const struct json *x = v->first; x; x = x->next) {
         struct tok_token k;
 
@@ -243,7 +243,7 @@ static enum rc map_read(struct model *m, struct lists *l, const struct json *map
         l->extra_given = extra->type == JSON_NULL;
     }
     if (named_read(m, l, &l->map, map_name, map, err) ||
-        (given(extra) && extra_read(m, l, map_name, "extra_special_tokens", extra, err)))
+        (is_given(extra) && extra_read(m, l, map_name, "extra_special_tokens", extra, err)))
         return err->code;
     return RC_OK;
 }
@@ -251,7 +251,7 @@ static enum rc map_read(struct model *m, struct lists *l, const struct json *map
 /* Where no extra_special_tokens are left, the older name's are. */
 static enum rc additional_read(struct model *m, struct lists *l, struct err *err)
 {
-    if (l->extra_given || !given(l->additional))
+    if (l->extra_given || !is_given(l->additional))
         return RC_OK;
     return extra_read(m, l, l->additional_file, "additional_special_tokens", l->additional, err);
 }
@@ -266,7 +266,7 @@ static enum rc listed_one(struct model *m, const struct lists *l, const struct j
 
     if (decoder) {
         if (!str_to_u64(v->key, 10, &id) || id > INT64_MAX || v->type != JSON_OBJ)
-            return bad(file, "added_tokens_decoder", "is not an object of tokens by id", err);
+            return bad_field(file, "added_tokens_decoder", "is not an object of tokens by id", err);
         if (token_read(m, file, "added_tokens_decoder", v, false, out, err))
             return err->code;
         out->id = (int64_t)id;
@@ -274,13 +274,13 @@ static enum rc listed_one(struct model *m, const struct lists *l, const struct j
     }
     n = json_int(v);
     if (!n.known || n.v < 0)
-        return bad(file, v->key, "has no id", err);
+        return bad_field(file, v->key, "has no id", err);
     if (text_check(file, "a name", v->key, strlen(v->key), err))
         return err->code;
     *out = (struct tok_token){ .text = arena_strdup(&m->arena, v->key), .id = n.v };
     for (size_t i = 0; i < TOK_NAMES; i++)
         out->special = out->special || (l->by_text[i] && !strcmp(m->rules.named[i].text, v->key));
-    out->special = out->special || holds(l->extra, l->extra_count, v->key);
+    out->special = out->special || holds_text(l->extra, l->extra_count, v->key);
     out->normalized = !out->special;
     return RC_OK;
 }
@@ -293,7 +293,7 @@ static enum rc listed_read(struct model *m, const struct lists *l, const struct 
     size_t n = 0;
 
     m->rules.listed_all = decoder;
-    if (!given(list))
+    if (!is_given(list))
         return RC_OK;
     if (list->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "%s is not an object", what);

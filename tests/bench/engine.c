@@ -180,8 +180,8 @@ static double peak_a_cycle(const struct cpu_gemm *g, uint64_t ops)
 
 /* After each run the peak, for as many operations as one thread did in linear layers: the
  * median of their ratios, since both see the same slow and fast times of a shared machine. */
-static enum rc profile(struct net *e, const struct eng_batch *b, const char *name, double seconds,
-                       float *out, struct err *err)
+static enum rc profile(struct cpu_net *e, const struct eng_batch *b, const char *name,
+                       double seconds, float *out, struct err *err)
 {
     struct cpu_gemm lin = *e->lin, normed = *e->lin_normed, att = *e->att;
     struct cpu_vec vec = *e->vec;
@@ -246,7 +246,7 @@ static enum rc bench(const struct model *m, const struct eng_opts *o, size_t seq
     struct eng_batch b = { .ids = ids, .starts = starts, .sequences = sequences };
     rc = eng_run(e, &b, ENG_VECTORS, out, err);
     for (double end = now() + seconds; rc == RC_OK && runs < RUNS_MAX && now() < end; runs++) {
-        peak[runs] = peak_rate(((struct net *)e)->lin);
+        peak[runs] = peak_rate(((struct cpu_net *)e)->lin);
         double start = now(), cpu_start = cpu_time();
         rc = eng_run(e, &b, ENG_VECTORS, out, err);
         wall[runs] = (double)(sequences * n) / (now() - start);
@@ -259,7 +259,7 @@ static enum rc bench(const struct model *m, const struct eng_opts *o, size_t seq
                        sequences, n, o->threads);
         printf("RESULT %s %.0f tokens/s; for a CPU second %.0f, %.1f GFLOP, %.2f of the peak\n",
                name, median(wall, runs), a_cpu, ops * 1e-9, ops / median(peak, runs));
-        rc = profile((struct net *)e, &b, name, seconds, out, err);
+        rc = profile((struct cpu_net *)e, &b, name, seconds, out, err);
         (void)fflush(stdout);
     }
     eng_free(e);

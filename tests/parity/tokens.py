@@ -469,7 +469,7 @@ def tables(_):
     words, marks = pre_tokenizers.Whitespace(), normalizers.StripAccents()
     path = TOP / "src" / "model" / "unicode" / "unicode_sets.c"
     text = path.read_text()
-    head, tail = text[:text.index("static const struct range words")], text[text.index("static bool within"):]
+    head, tail = text[:text.index("static const struct range words")], text[text.index("static bool within_ranges"):]
     path.write_text(head + table("words", ranges(lambda c: len(words.pre_tokenize_str("a" + c + "a")) == 1)) + "\n"
                     + table("marks", ranges(lambda c: marks.normalize_str("a" + c) == "a")) + "\n" + tail)
     return 0

@@ -61,7 +61,7 @@ static void check_tokens(const struct box *b, const struct eng_opts *o)
     float *want = box_run(ref, &b->batch, ENG_TOKENS), *got = box_run(e, &b->batch, ENG_TOKENS);
     float *end_want = box_run(ref, &b->batch, what(b)), *end_got = box_run(e, &b->batch, what(b));
     size_t width = eng_width(b->model, what(b));
-    enum eng_dtype t = ((struct net *)e)->dtype;
+    enum eng_dtype t = ((struct cpu_net *)e)->dtype;
 
     for (size_t i = 0; i < tokens; i++)
         if (t != ENG_F32)
@@ -213,7 +213,7 @@ TEST(bad_options_are_refused)
 static void check_memory(const struct box *b, const struct eng_opts *o)
 {
     struct eng *e = load(b->model, o);
-    const struct net *n = (const struct net *)e;
+    const struct cpu_net *n = (const struct cpu_net *)e;
     char text[64];
 
     CHECK(eng_cpu.memory(b->model, o) ==

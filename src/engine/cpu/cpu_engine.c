@@ -14,7 +14,7 @@ static int cpu_score(void)
 
 static void cpu_unload(struct eng *base)
 {
-    struct net *e = (struct net *)base;
+    struct cpu_net *e = (struct cpu_net *)base;
 
     if (!e)
         return;
@@ -25,7 +25,7 @@ static void cpu_unload(struct eng *base)
 static enum rc cpu_load(const struct model *m, const struct eng_opts *o, struct eng **out,
                         struct err *err)
 {
-    struct net *e = xcalloc(1, sizeof(*e));
+    struct cpu_net *e = xcalloc(1, sizeof(*e));
     enum rc rc = net_choose(e, m, o, err);
 
     e->base.ops = &eng_cpu;
@@ -41,12 +41,12 @@ static enum rc cpu_load(const struct model *m, const struct eng_opts *o, struct 
 
 static uint64_t cpu_memory(const struct model *m, const struct eng_opts *o)
 {
-    struct net e = { 0 };
+    struct cpu_net e = { 0 };
 
     return net_choose(&e, m, o, NULL) == RC_OK ? net_bytes(&e, NET_CHUNK) : 0;
 }
 
-static void add_span(struct net *e, size_t first, size_t end, bool team)
+static void add_span(struct cpu_net *e, size_t first, size_t end, bool team)
 {
     VEC_GROW(e->spans, e->spans_count, e->spans_cap);
     e->spans[e->spans_count++] = (struct net_span){ .first = first, .end = end, .team = team };
@@ -62,7 +62,7 @@ static size_t span_tokens(size_t tokens, size_t threads)
 
 /* Whole sequences in their order; one longer than a chunk is a span of its own, and the
  * team's. */
-static void cut_spans(struct net *e, const struct eng_batch *b)
+static void cut_spans(struct cpu_net *e, const struct eng_batch *b)
 {
     size_t tokens = b->starts[b->sequences], want = span_tokens(tokens, e->threads), first = 0;
     bool team =
@@ -87,7 +87,7 @@ static void cut_spans(struct net *e, const struct eng_batch *b)
 static enum rc cpu_run(struct eng *base, const struct eng_batch *b, enum eng_want want, float *out,
                        struct err *err)
 {
-    struct net *e = (struct net *)base;
+    struct cpu_net *e = (struct cpu_net *)base;
     struct net_work work = { .e = e, .batch = b, .want = want, .out = out };
 
     (void)err;
@@ -98,7 +98,7 @@ static enum rc cpu_run(struct eng *base, const struct eng_batch *b, enum eng_wan
 
 static void cpu_describe(const struct eng *base, char *out, size_t cap)
 {
-    const struct net *e = (const struct net *)base;
+    const struct cpu_net *e = (const struct cpu_net *)base;
 
     (void)snprintf(out, cap, "%s %s, %zu thread%s", cpu_isa_name(e->isa), eng_dtype_name(e->dtype),
                    e->threads, e->threads == 1 ? "" : "s");

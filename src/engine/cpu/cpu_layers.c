@@ -11,21 +11,21 @@
 #include <math.h>
 
 /* Who works on a span, and where. */
-struct team {
-    const struct net *e;
+struct layer_team {
+    const struct cpu_net *e;
     const struct net_room *room;
     const struct net_att *att; /* this thread's */
     size_t rank, size;
 };
 
-static void meet(const struct team *t)
+static void team_meet(const struct layer_team *t)
 {
     if (t->size > 1)
         cpu_pool_barrier(t->e->pool);
 }
 
 /* This member's part of n things. */
-static void share(const struct team *t, size_t n, size_t *first, size_t *end)
+static void team_share(const struct layer_team *t, size_t n, size_t *first, size_t *end)
 {
     *first = n * t->rank / t->size;
     *end = n * (t->rank + 1) / t->size;
@@ -34,7 +34,8 @@ static void share(const struct team *t, size_t n, size_t *first, size_t *end)
 /* Columns are divided first: a member then reads its part of the weights and no more.  With
  * more members than panels rows are divided too, between blocks: a bare product is stored by
  * whole ones. */
-static void multiply(const struct team *t, const struct cpu_gemm *g, const struct cpu_job *j)
+static void multiply_panels(const struct layer_team *t, const struct cpu_gemm *g,
+                            const struct cpu_job *j)
 {
     size_t panels = (j->n + g->nr - 1) / g->nr;
     size_t by_col = t->size < panels ? t->size : panels, by_row = t->size / by_col;
@@ -58,16 +59,17 @@ static struct cpu_job linear_job(const struct net_linear *l, size_t m)
 }
 
 /* Scales of rows from `row` on. */
-static void scales(const struct team *t, struct cpu_job *j, size_t row)
+static void scales_at(const struct layer_team *t, struct cpu_job *j, size_t row)
 {
     j->scale = t->room->scale + row;
     j->zero = t->room->zero ? t->room->zero + row : NULL;
 }
 
 /* A of `l` = rows of x in the type that its kernel reads. */
-static void from_x(const struct team *t, const struct net_linear *l, struct cpu_job *j, size_t row)
+static void from_x(const struct layer_team *t, const struct net_linear *l, struct cpu_job *j,
+                   size_t row)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     enum cpu_elem a = net_kernel(e, l)->a;
 
     if (a == CPU_E_F32) {
@@ -79,15 +81,15 @@ static void from_x(const struct team *t, const struct net_linear *l, struct cpu_
     } else {
         j->a = t->room->ints + row * e->ld_ints;
         j->lda = e->ld_ints;
-        scales(t, j, row);
+        scales_at(t, j, row);
     }
 }
 
 /* A row of `l`'s A as the integers that its kernel reads; `row` is its place in `scale`. */
-static void to_integers(const struct team *t, const struct net_linear *l, const void *x,
+static void to_integers(const struct layer_team *t, const struct net_linear *l, const void *x,
                         enum cpu_elem elem, size_t n, void *q, size_t row)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     const struct net_room *r = t->room;
     enum cpu_elem a = net_kernel(e, l)->a;
 
@@ -100,10 +102,10 @@ static void to_integers(const struct team *t, const struct net_linear *l, const 
                          r->zero + row);
 }
 
-/* y = a product + x, or the product alone where that is faster: normalize() adds the rest. */
-static void onto_y(const struct team *t, struct cpu_job *j, size_t row)
+/* y = a product + x, or the product alone where that is faster: normalize_rows() adds the rest. */
+static void onto_y(const struct layer_team *t, struct cpu_job *j, size_t row)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
 
     j->out = t->room->y + row * e->ld_x;
     j->ldo = e->ld_x;
@@ -118,10 +120,11 @@ static void onto_y(const struct team *t, struct cpu_job *j, size_t row)
 
 /* x = LN(y) for rows [first, end), and x once more as A of `next`, if there is a next.  `from`
  * is the layer that gave y, NULL: none did. */
-static void normalize(const struct team *t, const struct net_norm *n, const struct net_linear *from,
-                      const struct net_linear *next, size_t first, size_t end)
+static void normalize_rows(const struct layer_team *t, const struct net_norm *n,
+                           const struct net_linear *from, const struct net_linear *next,
+                           size_t first, size_t end)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     const struct net_room *r = t->room;
     size_t hidden = e->base.model->hidden;
 
@@ -136,10 +139,10 @@ static void normalize(const struct team *t, const struct net_norm *n, const stru
     }
 }
 
-static void embed(const struct team *t, const struct eng_batch *b, size_t base, size_t first,
-                  size_t end)
+static void embed_tokens(const struct layer_team *t, const struct eng_batch *b, size_t base,
+                         size_t first, size_t end)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     size_t hidden = e->base.model->hidden, word = e->table == CPU_E_F32 ? 4 : 2;
 
     for (size_t i = first; i < end; i++) {
@@ -149,7 +152,7 @@ static void embed(const struct team *t, const struct eng_batch *b, size_t base, 
                       e->position + t->room->positions[i] * hidden, hidden,
                       t->room->y + i * e->ld_x);
     }
-    normalize(t, &e->emb, NULL, &e->layers[0].qkv, first, end);
+    normalize_rows(t, &e->emb, NULL, &e->layers[0].qkv, first, end);
 }
 
 /* ---- attention */
@@ -159,9 +162,9 @@ struct head {
     size_t row, n, head;
 };
 
-static const void *head_part(const struct team *t, const struct head *h, size_t part)
+static const void *head_part(const struct layer_team *t, const struct head *h, size_t part)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     size_t bytes = e->act == CPU_E_F32 ? 4 : 2;
     size_t at = h->row * e->ld_qkv + part * e->wide + h->head * e->base.model->head_dim;
 
@@ -169,7 +172,7 @@ static const void *head_part(const struct team *t, const struct head *h, size_t 
 }
 
 /* bias[n - 1 + (j - i)], so that a query's row is contiguous. */
-static void spread_bias(const struct team *t, const struct head *h)
+static void spread_bias(const struct layer_team *t, const struct head *h)
 {
     const float *row = t->e->rel + h->head * (2 * MPNET_REACH + 1);
 
@@ -181,9 +184,9 @@ static void spread_bias(const struct team *t, const struct head *h)
 }
 
 /* Queries [q, q + rows): scores, softmax, the weighted sum of values. */
-static void attend_queries(const struct team *t, const struct head *h, size_t q, size_t rows)
+static void attend_queries(const struct layer_team *t, const struct head *h, size_t q, size_t rows)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     const struct cpu_gemm *g = e->att;
     size_t d = e->base.model->head_dim, act = e->act == CPU_E_F32 ? 4 : 2;
     size_t kn = cpu_round_up(h->n, g->kstep);
@@ -216,9 +219,9 @@ static void attend_queries(const struct team *t, const struct head *h, size_t q,
     g->run(&v, 0, rows, 0, (d + g->nr - 1) / g->nr);
 }
 
-static void attend(const struct team *t, const struct head *h)
+static void attend_head(const struct layer_team *t, const struct head *h)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     const struct cpu_gemm *g = e->att;
     size_t d = e->base.model->head_dim, act = e->act == CPU_E_F32 ? 4 : 2;
     size_t at_once = NET_QUERIES / g->mr * g->mr;
@@ -233,24 +236,26 @@ static void attend(const struct team *t, const struct head *h)
         attend_queries(t, h, q, h->n - q < at_once ? h->n - q : at_once);
 }
 
-static void attention(const struct team *t, const struct eng_batch *b, const struct net_span *s)
+static void attention_span(const struct layer_team *t, const struct eng_batch *b,
+                           const struct net_span *s)
 {
     size_t heads = t->e->base.model->heads, turn = 0;
 
     for (size_t i = s->first; i < s->end; i++)
         for (size_t h = 0; h < heads; h++)
             if (turn++ % t->size == t->rank)
-                attend(t, &(struct head){ .row = b->starts[i] - b->starts[s->first],
-                                          .n = b->starts[i + 1] - b->starts[i],
-                                          .head = h });
+                attend_head(t, &(struct head){ .row = b->starts[i] - b->starts[s->first],
+                                               .n = b->starts[i + 1] - b->starts[i],
+                                               .head = h });
 }
 
 /* ---- the layer */
 
 /* A = rows of ctx, first made integers where the kernel wants them. */
-static void output_product(const struct team *t, const struct net_layer *l, size_t row, size_t m)
+static void output_product(const struct layer_team *t, const struct net_layer *l, size_t row,
+                           size_t m)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     const struct net_room *r = t->room;
     size_t act = e->act == CPU_E_F32 ? 4 : 2, first, end;
     struct cpu_job j = linear_job(&l->o, m);
@@ -258,24 +263,25 @@ static void output_product(const struct team *t, const struct net_layer *l, size
     j.a = (const char *)r->ctx + row * e->ld_ctx * act;
     j.lda = e->ld_ctx * act;
     if (net_by_integers(e->lin)) {
-        share(t, m, &first, &end);
+        team_share(t, m, &first, &end);
         for (size_t i = row + first; i < row + end; i++)
             to_integers(t, &l->o, (const char *)r->ctx + i * e->ld_ctx * act, e->act, e->wide,
                         r->ints + i * e->ld_ints, i);
-        meet(t);
+        team_meet(t);
         from_x(t, &l->o, &j, row);
     }
     onto_y(t, &j, row);
-    multiply(t, e->lin, &j);
-    meet(t);
-    share(t, m, &first, &end);
-    normalize(t, &l->att, &l->o, &l->ffn1, row + first, row + end);
-    meet(t);
+    multiply_panels(t, e->lin, &j);
+    team_meet(t);
+    team_share(t, m, &first, &end);
+    normalize_rows(t, &l->att, &l->o, &l->ffn1, row + first, row + end);
+    team_meet(t);
 }
 
-static void feed_forward(const struct team *t, const struct net_layer *l, size_t row, size_t m)
+static void feed_forward(const struct layer_team *t, const struct net_layer *l, size_t row,
+                         size_t m)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     const struct net_room *r = t->room;
     bool last = l == &e->layers[e->base.model->layers - 1];
     const struct net_linear *next = last ? NULL : &l[1].qkv;
@@ -287,31 +293,31 @@ static void feed_forward(const struct team *t, const struct net_layer *l, size_t
     up.out = r->mid;
     up.ldo = e->ld_mid;
     up.out_elem = e->act;
-    multiply(t, e->lin_normed, &up);
-    meet(t);
-    share(t, m, &first, &end);
+    multiply_panels(t, e->lin_normed, &up);
+    team_meet(t);
+    team_share(t, m, &first, &end);
     down.a = r->mid;
     down.lda = e->ld_mid * act;
     if (r->mid_ints) {
         for (size_t i = first; i < end; i++)
             to_integers(t, &l->ffn2, (const char *)r->mid + i * e->ld_mid * act, e->act, l->ffn1.n,
                         r->mid_ints + i * e->ld_mid_ints, row + i);
-        meet(t);
+        team_meet(t);
         down.a = r->mid_ints;
         down.lda = e->ld_mid_ints;
-        scales(t, &down, row);
+        scales_at(t, &down, row);
     }
     onto_y(t, &down, row);
-    multiply(t, e->lin, &down);
-    meet(t);
-    normalize(t, &l->out, &l->ffn2, next, row + first, row + end);
-    meet(t);
+    multiply_panels(t, e->lin, &down);
+    team_meet(t);
+    normalize_rows(t, &l->out, &l->ffn2, next, row + first, row + end);
+    team_meet(t);
 }
 
-static void layer(const struct team *t, const struct net_layer *l, const struct eng_batch *b,
-                  const struct net_span *s)
+static void layer_run(const struct layer_team *t, const struct net_layer *l,
+                      const struct eng_batch *b, const struct net_span *s)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     size_t m = b->starts[s->end] - b->starts[s->first];
     struct cpu_job j = linear_job(&l->qkv, m);
 
@@ -319,10 +325,10 @@ static void layer(const struct team *t, const struct net_layer *l, const struct 
     j.out = t->room->qkv;
     j.ldo = e->ld_qkv;
     j.out_elem = e->act;
-    multiply(t, e->lin_normed, &j);
-    meet(t);
-    attention(t, b, s);
-    meet(t);
+    multiply_panels(t, e->lin_normed, &j);
+    team_meet(t);
+    attention_span(t, b, s);
+    team_meet(t);
     for (size_t row = 0; row < m; row += NET_ROWS) {
         size_t some = m - row < NET_ROWS ? m - row : NET_ROWS;
         output_product(t, l, row, some);
@@ -332,9 +338,10 @@ static void layer(const struct team *t, const struct net_layer *l, const struct 
 
 /* ---- spans */
 
-static void finish(const struct team *t, const struct net_work *w, const struct net_span *s)
+static void finish_span(const struct layer_team *t, const struct net_work *w,
+                        const struct net_span *s)
 {
-    const struct net *e = t->e;
+    const struct cpu_net *e = t->e;
     const struct eng_batch *b = w->batch;
     size_t width = eng_width(e->base.model, w->want);
 
@@ -348,7 +355,7 @@ static void finish(const struct team *t, const struct net_work *w, const struct 
     }
 }
 
-static void run_span(const struct team *t, const struct net_work *w, const struct net_span *s)
+static void run_span(const struct layer_team *t, const struct net_work *w, const struct net_span *s)
 {
     const struct eng_batch *b = w->batch;
     size_t base = b->starts[s->first], m = b->starts[s->end] - base, first, end;
@@ -356,22 +363,22 @@ static void run_span(const struct team *t, const struct net_work *w, const struc
     for (size_t i = s->first; t->rank == 0 && i < s->end; i++)
         eng_positions(t->e->base.model, b->ids + b->starts[i], b->starts[i + 1] - b->starts[i],
                       t->room->positions + (b->starts[i] - base));
-    meet(t);
-    share(t, m, &first, &end);
-    embed(t, b, base, first, end);
-    meet(t);
+    team_meet(t);
+    team_share(t, m, &first, &end);
+    embed_tokens(t, b, base, first, end);
+    team_meet(t);
     for (size_t i = 0; i < t->e->base.model->layers; i++)
-        layer(t, &t->e->layers[i], b, s);
-    finish(t, w, s);
-    meet(t);
+        layer_run(t, &t->e->layers[i], b, s);
+    finish_span(t, w, s);
+    team_meet(t);
 }
 
 void net_work_task(void *work, size_t rank)
 {
     struct net_work *w = work;
-    const struct net *e = w->e;
-    struct team all = { e, &e->rooms[0], &e->heads[rank], rank, e->threads };
-    struct team alone = { e, &e->rooms[rank], &e->heads[rank], 0, 1 };
+    const struct cpu_net *e = w->e;
+    struct layer_team all = { e, &e->rooms[0], &e->heads[rank], rank, e->threads };
+    struct layer_team alone = { e, &e->rooms[rank], &e->heads[rank], 0, 1 };
 
     for (size_t i = 0; i < e->spans_count; i++)
         if (e->spans[i].team)

@@ -44,33 +44,33 @@ static const struct cpu_gemm *attention_kernel(enum cpu_isa isa, enum eng_dtype 
 }
 
 /* A stride of at least n elements whose bytes are an odd number of cache lines. */
-static size_t stride(size_t n, size_t bytes)
+static size_t row_stride(size_t n, size_t bytes)
 {
     size_t lines = cpu_round_up(n * bytes, CPU_LINE) / CPU_LINE;
 
     return (lines | 1) * CPU_LINE / bytes;
 }
 
-static size_t act_bytes(const struct net *e)
+static size_t act_bytes(const struct cpu_net *e)
 {
     return e->act == CPU_E_F32 ? 4 : 2;
 }
 
-static void choose_strides(struct net *e, const struct model *m)
+static void choose_strides(struct cpu_net *e, const struct model *m)
 {
     size_t b = act_bytes(e), ints = e->lin_normed->a == CPU_E_U8 ? 1 : 2;
     size_t longest = m->hidden > e->wide ? m->hidden : e->wide;
 
-    e->ld_x = stride(m->hidden, 4);
-    e->ld_half = stride(m->hidden, 2);
-    e->ld_ints = stride(cpu_round_up(longest, e->lin_normed->kstep), ints) * ints;
-    e->ld_qkv = stride(3 * e->wide, b);
-    e->ld_ctx = stride(e->wide, b);
-    e->ld_mid = stride(m->ffn, b);
-    e->ld_mid_ints = stride(m->ffn, ints) * ints;
+    e->ld_x = row_stride(m->hidden, 4);
+    e->ld_half = row_stride(m->hidden, 2);
+    e->ld_ints = row_stride(cpu_round_up(longest, e->lin_normed->kstep), ints) * ints;
+    e->ld_qkv = row_stride(3 * e->wide, b);
+    e->ld_ctx = row_stride(e->wide, b);
+    e->ld_mid = row_stride(m->ffn, b);
+    e->ld_mid_ints = row_stride(m->ffn, ints) * ints;
 }
 
-static enum rc choose_isa(struct net *e, const struct eng_opts *o, struct err *err)
+static enum rc choose_isa(struct cpu_net *e, const struct eng_opts *o, struct err *err)
 {
     enum cpu_isa best = cpu_isa_best();
 
@@ -85,7 +85,8 @@ static enum rc choose_isa(struct net *e, const struct eng_opts *o, struct err *e
     return RC_OK;
 }
 
-enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *o, struct err *err)
+enum rc net_choose(struct cpu_net *e, const struct model *m, const struct eng_opts *o,
+                   struct err *err)
 {
     static const enum cpu_act acts[] = {
         [MODEL_GELU] = CPU_ACT_GELU,
@@ -133,7 +134,7 @@ enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *
 
 /* ---- laying out */
 
-static void *cut(struct net_block *b, size_t bytes)
+static void *block_cut(struct net_block *b, size_t bytes)
 {
     void *at = b->base ? b->base + b->used : NULL;
 
@@ -141,8 +142,8 @@ static void *cut(struct net_block *b, size_t bytes)
     return at;
 }
 
-static void cut_linear(const struct net *e, struct net_block *b, struct net_linear *l, bool normed,
-                       size_t n, size_t k)
+static void cut_linear(const struct cpu_net *e, struct net_block *b, struct net_linear *l,
+                       bool normed, size_t n, size_t k)
 {
     const struct cpu_gemm *g = normed ? e->lin_normed : e->lin;
     size_t padded = cpu_round_up(n, g->nr);
@@ -150,31 +151,31 @@ static void cut_linear(const struct net *e, struct net_block *b, struct net_line
     l->normed = normed;
     l->n = n;
     l->k = cpu_round_up(k, g->kstep);
-    l->b = cut(b, cpu_pack_bytes(g, n, k));
-    l->bias = cut(b, padded * sizeof(float));
+    l->b = block_cut(b, cpu_pack_bytes(g, n, k));
+    l->bias = block_cut(b, padded * sizeof(float));
     l->block = g->b == CPU_E_S8 ? cpu_turn_block(k) : 1;
     if (net_by_integers(g)) {
-        l->col_scale = cut(b, padded * sizeof(float));
-        l->col_sum = cut(b, padded * sizeof(int32_t));
+        l->col_scale = block_cut(b, padded * sizeof(float));
+        l->col_sum = block_cut(b, padded * sizeof(int32_t));
     }
 }
 
-static void cut_norm(const struct net *e, struct net_block *b, struct net_norm *n)
+static void cut_norm(const struct cpu_net *e, struct net_block *b, struct net_norm *n)
 {
-    n->gain = cut(b, e->base.model->hidden * sizeof(float));
-    n->bias = cut(b, e->base.model->hidden * sizeof(float));
+    n->gain = block_cut(b, e->base.model->hidden * sizeof(float));
+    n->bias = block_cut(b, e->base.model->hidden * sizeof(float));
 }
 
 /* `layers` NULL: counts. */
-static void layout_weights(struct net *e, struct net_block *b)
+static void layout_weights(struct cpu_net *e, struct net_block *b)
 {
     const struct model *m = e->base.model;
     struct net_layer any = { 0 }, *layers = e->layers;
 
-    e->word = cut(b, m->vocab * m->hidden * (e->table == CPU_E_F32 ? 4 : 2));
-    e->position = cut(b, m->positions * m->hidden * sizeof(float));
-    e->type = m->types ? cut(b, m->types * m->hidden * sizeof(float)) : NULL;
-    e->rel = m->rel_buckets ? cut(b, m->heads * (2 * MPNET_REACH + 1) * sizeof(float)) : NULL;
+    e->word = block_cut(b, m->vocab * m->hidden * (e->table == CPU_E_F32 ? 4 : 2));
+    e->position = block_cut(b, m->positions * m->hidden * sizeof(float));
+    e->type = m->types ? block_cut(b, m->types * m->hidden * sizeof(float)) : NULL;
+    e->rel = m->rel_buckets ? block_cut(b, m->heads * (2 * MPNET_REACH + 1) * sizeof(float)) : NULL;
     cut_norm(e, b, &e->emb);
     for (size_t i = 0; i < m->layers; i++) {
         struct net_layer *l = layers ? &layers[i] : &any;
@@ -183,72 +184,75 @@ static void layout_weights(struct net *e, struct net_block *b)
         cut_linear(e, b, &l->ffn1, true, m->ffn, m->hidden);
         cut_linear(e, b, &l->ffn2, false, m->hidden, m->ffn);
         if (e->lin->b == CPU_E_S8) {
-            l->qkv.mul = cut(b, m->hidden * sizeof(float));
-            l->ffn1.mul = cut(b, m->hidden * sizeof(float));
+            l->qkv.mul = block_cut(b, m->hidden * sizeof(float));
+            l->ffn1.mul = block_cut(b, m->hidden * sizeof(float));
         }
         cut_norm(e, b, &l->att);
         cut_norm(e, b, &l->out);
     }
 }
 
-static void layout_room(const struct net *e, struct net_block *b, struct net_room *r, size_t tokens)
+static void layout_room(const struct cpu_net *e, struct net_block *b, struct net_room *r,
+                        size_t tokens)
 {
     size_t rows = tokens + CPU_ROWS_SLACK, mid = NET_ROWS + CPU_ROWS_SLACK, act = act_bytes(e);
     bool half = e->lin_normed->a == CPU_E_BF16, ints = net_by_integers(e->lin_normed);
     bool mid_ints = net_by_integers(e->lin);
 
     r->rows = tokens;
-    r->x = cut(b, rows * e->ld_x * sizeof(float));
-    r->y = cut(b, rows * e->ld_x * sizeof(float));
-    r->half = half ? cut(b, rows * e->ld_half * sizeof(uint16_t)) : NULL;
-    r->ints = ints ? cut(b, rows * e->ld_ints) : NULL;
-    r->qkv = cut(b, rows * e->ld_qkv * act);
-    r->ctx = cut(b, rows * e->ld_ctx * act);
-    r->mid = cut(b, mid * e->ld_mid * act);
-    r->mid_ints = mid_ints ? cut(b, mid * e->ld_mid_ints) : NULL;
-    r->scale = ints ? cut(b, rows * sizeof(float)) : NULL;
-    r->zero = e->lin->a == CPU_E_U8 ? cut(b, rows * sizeof(int32_t)) : NULL;
-    r->positions = cut(b, rows * sizeof(uint32_t));
+    r->x = block_cut(b, rows * e->ld_x * sizeof(float));
+    r->y = block_cut(b, rows * e->ld_x * sizeof(float));
+    r->half = half ? block_cut(b, rows * e->ld_half * sizeof(uint16_t)) : NULL;
+    r->ints = ints ? block_cut(b, rows * e->ld_ints) : NULL;
+    r->qkv = block_cut(b, rows * e->ld_qkv * act);
+    r->ctx = block_cut(b, rows * e->ld_ctx * act);
+    r->mid = block_cut(b, mid * e->ld_mid * act);
+    r->mid_ints = mid_ints ? block_cut(b, mid * e->ld_mid_ints) : NULL;
+    r->scale = ints ? block_cut(b, rows * sizeof(float)) : NULL;
+    r->zero = e->lin->a == CPU_E_U8 ? block_cut(b, rows * sizeof(int32_t)) : NULL;
+    r->positions = block_cut(b, rows * sizeof(uint32_t));
 }
 
-static size_t longest_row(const struct net *e)
+static size_t longest_row(const struct cpu_net *e)
 {
     size_t most = e->base.model->hidden > e->wide ? e->base.model->hidden : e->wide;
 
     return e->base.model->ffn > most ? e->base.model->ffn : most;
 }
 
-static void layout_att(const struct net *e, struct net_block *b, struct net_att *a, size_t tokens)
+static void layout_att(const struct cpu_net *e, struct net_block *b, struct net_att *a,
+                       size_t tokens)
 {
     const struct cpu_gemm *g = e->att;
     size_t keys = cpu_pack_bytes(g, tokens, e->base.model->head_dim);
 
-    a->keys = cut(b, keys);
-    a->values = cut(b, cpu_pack_bytes(g, e->base.model->head_dim, tokens));
-    a->scores = cut(b, NET_QUERIES * e->ld_scores * sizeof(float));
-    a->probs = g->a == CPU_E_F32 ? (void *)a->scores : cut(b, NET_QUERIES * e->ld_probs * 2);
-    a->sums = cut(b, NET_QUERIES * sizeof(float));
-    a->turned = e->lin->a == CPU_E_U8 ? cut(b, longest_row(e) * sizeof(float)) : NULL;
-    a->bias = e->rel || e->base.model->rel_buckets ? cut(b, 2 * tokens * sizeof(float)) : NULL;
-    a->tail = cut(b, eng_tail_room(e->base.model) * sizeof(float));
+    a->keys = block_cut(b, keys);
+    a->values = block_cut(b, cpu_pack_bytes(g, e->base.model->head_dim, tokens));
+    a->scores = block_cut(b, NET_QUERIES * e->ld_scores * sizeof(float));
+    a->probs = g->a == CPU_E_F32 ? (void *)a->scores : block_cut(b, NET_QUERIES * e->ld_probs * 2);
+    a->sums = block_cut(b, NET_QUERIES * sizeof(float));
+    a->turned = e->lin->a == CPU_E_U8 ? block_cut(b, longest_row(e) * sizeof(float)) : NULL;
+    a->bias =
+        e->rel || e->base.model->rel_buckets ? block_cut(b, 2 * tokens * sizeof(float)) : NULL;
+    a->tail = block_cut(b, eng_tail_room(e->base.model) * sizeof(float));
 }
 
 /* The first room is the team's and holds the longest sequence. */
-static void layout_scratch(struct net *e, struct net_block *b, size_t tokens)
+static void layout_scratch(struct cpu_net *e, struct net_block *b, size_t tokens)
 {
     size_t longest = tokens > NET_CHUNK ? tokens : NET_CHUNK;
     struct net_room room = { 0 };
     struct net_att att = { 0 };
 
-    e->ld_scores = stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), 4);
-    e->ld_probs = stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), act_bytes(e));
+    e->ld_scores = row_stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), 4);
+    e->ld_probs = row_stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), act_bytes(e));
     for (size_t t = 0; t < e->threads; t++) {
         layout_room(e, b, e->rooms ? &e->rooms[t] : &room, t ? NET_CHUNK : longest);
         layout_att(e, b, e->heads ? &e->heads[t] : &att, tokens);
     }
 }
 
-uint64_t net_bytes(struct net *e, size_t tokens)
+uint64_t net_bytes(struct cpu_net *e, size_t tokens)
 {
     struct net_block w = { 0 }, s = { 0 };
 
@@ -274,8 +278,8 @@ struct parts {
  * of the gain, and the bias) and w the root mean square of its weights, gives both a share of
  * the range.  Of Q, K and V the values decide: an error in a value reaches the result whole,
  * one in a score is evened out; their rows are [first, n). */
-static void balance(const struct net_norm *from, float *w, size_t n, size_t k, size_t first,
-                    float *mul)
+static void balance_columns(const struct net_norm *from, float *w, size_t n, size_t k, size_t first,
+                            float *mul)
 {
     memset(mul, 0, k * sizeof(*mul));
     for (size_t i = first; i < n; i++)
@@ -299,13 +303,13 @@ static void balance(const struct net_norm *from, float *w, size_t n, size_t k, s
  * One number far outside becomes many of a usual size, in rows of A and of W alike, and the
  * scale that they share becomes several times finer.  On all-MiniLM-L6-v2 the variance of a
  * score's error falls to a third. */
-static void turn_weights(const struct net *e, const struct net_linear *l, float *w, size_t k)
+static void turn_weights(const struct cpu_net *e, const struct net_linear *l, float *w, size_t k)
 {
     for (size_t i = 0; l->block > 1 && i < l->n; i++)
         e->vec->turn(w + i * k, k, l->block, w + i * k);
 }
 
-static enum rc pack_parts(const struct net *e, const struct parts *p, size_t layer,
+static enum rc pack_parts(const struct cpu_net *e, const struct parts *p, size_t layer,
                           const struct net_linear *l, float *tmp, struct err *err)
 {
     struct eng_shape s = eng_weight_shape(e->base.model, p->roles[0]);
@@ -321,7 +325,7 @@ static enum rc pack_parts(const struct net *e, const struct parts *p, size_t lay
     if (rc != RC_OK)
         return rc;
     if (l->mul)
-        balance(p->from, tmp, p->count * s.rows, s.cols, (p->count - 1) * s.rows, l->mul);
+        balance_columns(p->from, tmp, p->count * s.rows, s.cols, (p->count - 1) * s.rows, l->mul);
     turn_weights(e, l, tmp, s.cols);
     cpu_pack_fast(net_kernel(e, l), e->vec, tmp, p->count * s.rows, s.cols, l->b, l->col_scale,
                   l->col_sum);
@@ -330,7 +334,7 @@ static enum rc pack_parts(const struct net *e, const struct parts *p, size_t lay
     return RC_OK;
 }
 
-static enum rc load_norm(const struct net *e, enum eng_role role, size_t layer,
+static enum rc load_norm(const struct cpu_net *e, enum eng_role role, size_t layer,
                          const struct net_norm *n, struct err *err)
 {
     size_t hidden = e->base.model->hidden;
@@ -339,7 +343,7 @@ static enum rc load_norm(const struct net *e, enum eng_role role, size_t layer,
     return rc == RC_OK ? eng_weight(e->base.model, role + 1, layer, n->bias, hidden, err) : rc;
 }
 
-static enum rc load_layer(const struct net *e, size_t i, float *tmp, struct err *err)
+static enum rc load_layer(const struct cpu_net *e, size_t i, float *tmp, struct err *err)
 {
     struct net_layer *l = &e->layers[i];
     const struct parts qkv = { { W_Q, W_K, W_V }, 3, i ? &l[-1].out : &e->emb };
@@ -360,7 +364,7 @@ static enum rc load_layer(const struct net *e, size_t i, float *tmp, struct err 
 
 /* The word table is the largest tensor: some rows at a time.  Sixteen bits are a half, with
  * three bits more than bfloat16, unless the file has bfloat16 or larger numbers. */
-static enum rc load_words(struct net *e, float *tmp, struct err *err)
+static enum rc load_words(struct cpu_net *e, float *tmp, struct err *err)
 {
     const struct model *m = e->base.model;
     const struct st_tensor *t = model_tensor(m, "embeddings.word_embeddings.weight");
@@ -386,7 +390,7 @@ static enum rc load_words(struct net *e, float *tmp, struct err *err)
     return RC_OK;
 }
 
-static enum rc load_tables(struct net *e, float *tmp, struct err *err)
+static enum rc load_tables(struct cpu_net *e, float *tmp, struct err *err)
 {
     const struct model *m = e->base.model;
     enum rc rc = load_words(e, tmp, err);
@@ -400,7 +404,7 @@ static enum rc load_tables(struct net *e, float *tmp, struct err *err)
     return rc == RC_OK ? load_norm(e, W_EMB_LN_G, 0, &e->emb, err) : rc;
 }
 
-static size_t tmp_floats(const struct net *e)
+static size_t tmp_floats(const struct cpu_net *e)
 {
     const struct model *m = e->base.model;
     size_t most = LOAD_ROWS * m->hidden;
@@ -410,7 +414,7 @@ static size_t tmp_floats(const struct net *e)
 }
 
 /* Zeroed memory; large pages where the kernel has them. */
-static enum rc map(struct net_block *b, size_t bytes, size_t *size, struct err *err)
+static enum rc map_block(struct net_block *b, size_t bytes, size_t *size, struct err *err)
 {
     size_t len = cpu_round_up(bytes, HUGE_PAGE);
     void *p =
@@ -424,16 +428,16 @@ static enum rc map(struct net_block *b, size_t bytes, size_t *size, struct err *
     return RC_OK;
 }
 
-static enum rc map_all(struct net *e, struct err *err)
+static enum rc map_all(struct cpu_net *e, struct err *err)
 {
     struct net_block w = { 0 }, s = { 0 };
     enum rc rc;
 
     layout_weights(e, &w);
     layout_scratch(e, &s, e->tokens_max);
-    rc = map(&e->weights, w.used, &e->weights_size, err);
+    rc = map_block(&e->weights, w.used, &e->weights_size, err);
     if (rc == RC_OK)
-        rc = map(&e->scratch, s.used, &e->scratch_size, err);
+        rc = map_block(&e->scratch, s.used, &e->scratch_size, err);
     if (rc != RC_OK)
         return rc;
     e->layers = xcalloc(e->base.model->layers, sizeof(*e->layers));
@@ -445,7 +449,7 @@ static enum rc map_all(struct net *e, struct err *err)
     return RC_OK;
 }
 
-enum rc net_load(struct net *e, struct err *err)
+enum rc net_load(struct cpu_net *e, struct err *err)
 {
     struct net_block tmp = { 0 };
     size_t tmp_size = 0;
@@ -457,7 +461,7 @@ enum rc net_load(struct net *e, struct err *err)
     e->threads = cpu_pool_size(e->pool);
     rc = map_all(e, err);
     if (rc == RC_OK) /* a mapping of its own goes back to the system at once */
-        rc = map(&tmp, tmp_floats(e) * sizeof(float), &tmp_size, err);
+        rc = map_block(&tmp, tmp_floats(e) * sizeof(float), &tmp_size, err);
     if (rc != RC_OK)
         return rc;
     rc = load_tables(e, (float *)(void *)tmp.base, err);
@@ -467,7 +471,7 @@ enum rc net_load(struct net *e, struct err *err)
     return rc == RC_OK ? eng_tail_load(e->base.model, &e->tail, err) : rc;
 }
 
-void net_release(struct net *e)
+void net_release(struct cpu_net *e)
 {
     cpu_pool_free(e->pool);
     if (e->weights.base)

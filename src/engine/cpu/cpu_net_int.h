@@ -78,7 +78,7 @@ struct net_span { /* sequences [first, end) that go through the layers together 
     bool team; /* by all threads; else by one */
 };
 
-struct net {
+struct cpu_net {
     struct eng base;
     enum cpu_isa isa;
     enum eng_dtype dtype;
@@ -111,7 +111,7 @@ struct net {
     size_t spans_count, spans_cap;
 };
 
-static inline const struct cpu_gemm *net_kernel(const struct net *e, const struct net_linear *l)
+static inline const struct cpu_gemm *net_kernel(const struct cpu_net *e, const struct net_linear *l)
 {
     return l->normed ? e->lin_normed : e->lin;
 }
@@ -122,15 +122,16 @@ static inline bool net_by_integers(const struct cpu_gemm *g)
 }
 
 /* ---- cpu_net.c */
-enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *o, struct err *err);
-enum rc net_load(struct net *e, struct err *err);
-void net_release(struct net *e);
+enum rc net_choose(struct cpu_net *e, const struct model *m, const struct eng_opts *o,
+                   struct err *err);
+enum rc net_load(struct cpu_net *e, struct err *err);
+void net_release(struct cpu_net *e);
 /* Bytes of weights and of scratch when no sequence is longer than `tokens`. */
-uint64_t net_bytes(struct net *e, size_t tokens);
+uint64_t net_bytes(struct cpu_net *e, size_t tokens);
 
 /* ---- cpu_layers.c */
 struct net_work {
-    const struct net *e;
+    const struct cpu_net *e;
     const struct eng_batch *batch;
     enum eng_want want;
     float *out;

@@ -37,7 +37,7 @@
 
 #define SIMD_CVT_BF16
 enum { TILE = 16, MR = 32, NR = 32, LINE_B = 128, TILES_B = 16 * LINE_B, C_BYTES = NR * 4 };
-enum kind { HALVES, BYTES, SPLIT };
+enum amx_kind { HALVES, BYTES, SPLIT };
 enum {
     FAR_BYTES = 128 << 10,  /* of B from which on it is not in a near cache already */
     NEAR_BYTES = 16 << 10,  /* of A that stay in the first cache beside a panel */
@@ -76,17 +76,17 @@ struct due {
 };
 
 /* Rows of a block, and the bytes of a step of k in a panel and in a row. */
-INLINE size_t mr_of(enum kind kind)
+INLINE size_t mr_of(enum amx_kind kind)
 {
     return kind == SPLIT ? TILE : MR;
 }
 
-INLINE size_t step_bytes(enum kind kind)
+INLINE size_t step_bytes(enum amx_kind kind)
 {
     return kind == SPLIT ? 2 * TILES_B : TILES_B;
 }
 
-INLINE size_t step_k(enum kind kind)
+INLINE size_t step_k(enum amx_kind kind)
 {
     return kind == HALVES ? 32 : 64;
 }
@@ -159,7 +159,7 @@ static void ready_tiles(void)
 }
 
 /* Up to `end` of its rows, or to the last. */
-INLINE void due_until(const struct cpu_job *j, struct due *d, size_t end, enum kind kind)
+INLINE void due_until(const struct cpu_job *j, struct due *d, size_t end, enum amx_kind kind)
 {
     end = end < d->rows ? end : d->rows;
     if (d->done >= end)
@@ -198,13 +198,13 @@ struct steps {
 };
 
 /* Rows of the block before that are due by the end of step s: by twos, spread evenly. */
-INLINE size_t due_by(size_t s, size_t steps, enum kind kind)
+INLINE size_t due_by(size_t s, size_t steps, enum amx_kind kind)
 {
     return (uint32_t)(mr_of(kind) / 2 * (s + 1)) / (uint32_t)steps * 2;
 }
 
 INLINE void steps_high(const struct steps *k, const struct cpu_job *j, struct due *d,
-                       enum kind kind, bool stream)
+                       enum amx_kind kind, bool stream)
 {
     const char *low = k->a + TILE * k->lda;
     size_t fetched = 0;
@@ -223,8 +223,8 @@ INLINE void steps_high(const struct steps *k, const struct cpu_job *j, struct du
     }
 }
 
-INLINE void steps_low(const struct steps *k, const struct cpu_job *j, struct due *d, enum kind kind,
-                      bool stream)
+INLINE void steps_low(const struct steps *k, const struct cpu_job *j, struct due *d,
+                      enum amx_kind kind, bool stream)
 {
     size_t fetched = 0;
 
@@ -241,7 +241,7 @@ INLINE void steps_low(const struct steps *k, const struct cpu_job *j, struct due
 
 INLINE void steps_split(const struct steps *k, const struct cpu_job *j, struct due *d, bool stream)
 {
-    enum kind kind = SPLIT;
+    enum amx_kind kind = SPLIT;
     size_t fetched = 0;
 
     for (size_t s = 0; s < k->count; s++) {
@@ -264,12 +264,12 @@ INLINE void steps_split(const struct steps *k, const struct cpu_job *j, struct d
 }
 
 /* Sums of a block in memory. */
-struct sums {
+struct amx_sums {
     char *at;
     size_t ld; /* bytes from a row to the next */
 };
 
-INLINE void sums_load(const struct sums *c, bool high)
+INLINE void sums_load(const struct amx_sums *c, bool high)
 {
     _tile_loadd(0, c->at, c->ld);
     _tile_loadd(1, c->at + 64, c->ld);
@@ -279,7 +279,7 @@ INLINE void sums_load(const struct sums *c, bool high)
     }
 }
 
-INLINE void sums_store(const struct sums *c, bool high)
+INLINE void sums_store(const struct amx_sums *c, bool high)
 {
     _tile_stored(0, c->at, c->ld);
     _tile_stored(1, c->at + 64, c->ld);
@@ -292,7 +292,8 @@ INLINE void sums_store(const struct sums *c, bool high)
 /* A block, or a slice of one: sums of the slices before are at `from` (NULL: there are none).
  * A low block has tiles 0 and 1 alone. */
 INLINE void block(const struct cpu_job *j, const struct steps *k, struct due *d, bool low,
-                  enum kind kind, bool stream, const struct sums *from, const struct sums *to)
+                  enum amx_kind kind, bool stream, const struct amx_sums *from,
+                  const struct amx_sums *to)
 {
     if (from) {
         sums_load(from, !low);
@@ -315,17 +316,18 @@ INLINE void block(const struct cpu_job *j, const struct steps *k, struct due *d,
 /* How a product is cut.  Rows whose A fits into the second cache pass by all panels; where a
  * bare product has too many of them for their k, its k is cut first and sums wait in the
  * result itself. */
-struct plan {
+struct amx_plan {
     size_t rows;         /* at a time */
     size_t outer, inner; /* steps of k at a time: of all panels, of a panel */
     bool stream, far;
 };
 
-static struct plan plan_of(size_t m, size_t panels, size_t steps, enum kind kind, bool whole)
+static struct amx_plan plan_of(size_t m, size_t panels, size_t steps, enum amx_kind kind,
+                               bool whole)
 {
     size_t mr = mr_of(kind), row_bytes = steps * (kind == SPLIT ? 128 : 64);
     size_t slice = SLICE_BYTES / step_bytes(kind), fit = ROWS_BYTES / row_bytes / mr * mr;
-    struct plan p = { .rows = m < BLOCKS_MAX * mr ? m : BLOCKS_MAX * mr, .outer = steps };
+    struct amx_plan p = { .rows = m < BLOCKS_MAX * mr ? m : BLOCKS_MAX * mr, .outer = steps };
     size_t bytes = p.rows * row_bytes, slices;
 
     if (bytes > ROWS_BYTES && whole)
@@ -340,9 +342,9 @@ static struct plan plan_of(size_t m, size_t panels, size_t steps, enum kind kind
 }
 
 /* A walk through the blocks of a product. */
-struct walk {
+struct amx_walk {
     const struct cpu_job *j;
-    struct plan plan;
+    struct amx_plan plan;
     size_t steps;    /* of k in all */
     size_t row, end; /* rows that pass by */
     struct due due;  /* of the block before */
@@ -352,8 +354,8 @@ struct walk {
 };
 
 /* What is fetched while block `turn` of `turns` is multiplied by a part of `steps` steps. */
-INLINE struct fetch fetch_for(const struct walk *w, const char *b, size_t steps, size_t turn,
-                              size_t turns, enum kind kind)
+INLINE struct fetch fetch_for(const struct amx_walk *w, const char *b, size_t steps, size_t turn,
+                              size_t turns, enum amx_kind kind)
 {
     size_t lines = (steps * (step_bytes(kind) / CPU_LINE) + turns - 1) / turns;
 
@@ -366,8 +368,8 @@ INLINE struct fetch fetch_for(const struct walk *w, const char *b, size_t steps,
 }
 
 /* The rows pass by steps [first, end) of panel p; of [k0, k1), which is multiplied in one go. */
-INLINE void pass(struct walk *w, size_t p, size_t k0, size_t k1, size_t first, size_t end,
-                 enum kind kind, bool whole, bool stream)
+INLINE void pass(struct amx_walk *w, size_t p, size_t k0, size_t k1, size_t first, size_t end,
+                 enum amx_kind kind, bool whole, bool stream)
 {
     const struct cpu_job *j = w->j;
     size_t mr = mr_of(kind), step = step_bytes(kind), blocks = (w->end - w->row + mr - 1) / mr;
@@ -377,10 +379,11 @@ INLINE void pass(struct walk *w, size_t p, size_t k0, size_t k1, size_t first, s
 
     for (size_t m = w->row, i = 0; m < w->end; m += mr, i++) {
         size_t rows = w->end - m < mr ? w->end - m : mr;
-        struct sums out = { (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4 };
-        struct sums wait = { (char *)w->wait[i], C_BYTES }, c = { (char *)w->c[w->turn], C_BYTES };
-        const struct sums *from = first > k0 ? &wait : first ? &out : NULL;
-        const struct sums *to = end < k1 ? &wait : whole ? &out : &c;
+        struct amx_sums out = { (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4 };
+        struct amx_sums wait = { (char *)w->wait[i], C_BYTES },
+                        c = { (char *)w->c[w->turn], C_BYTES };
+        const struct amx_sums *from = first > k0 ? &wait : first ? &out : NULL;
+        const struct amx_sums *to = end < k1 ? &wait : whole ? &out : &c;
         struct steps k = { .a = (const char *)j->a + m * j->lda + first * 64,
                            .b = panel + first * step,
                            .lda = j->lda,
@@ -397,11 +400,13 @@ INLINE void pass(struct walk *w, size_t p, size_t k0, size_t k1, size_t first, s
 }
 
 /* `whole`: the bare product goes straight to memory that has room for whole blocks. */
-INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, enum kind kind,
-                bool whole, bool stream, const struct plan *plan)
+INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1,
+                enum amx_kind kind, bool whole, bool stream, const struct amx_plan *plan)
 {
     _Alignas(CPU_LINE) float c[2][MR * NR], wait[BLOCKS_MAX][MR * NR];
-    struct walk w = { .j = j, .plan = *plan, .steps = j->k / step_k(kind), .c = c, .wait = wait };
+    struct amx_walk w = {
+        .j = j, .plan = *plan, .steps = j->k / step_k(kind), .c = c, .wait = wait
+    };
 
     for (w.row = m0; w.row < m1; w.row = w.end) {
         w.end = m1 - w.row < plan->rows ? m1 : w.row + plan->rows;
@@ -418,9 +423,9 @@ INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t
 
 /* With what is the same for all blocks as constants. */
 INLINE void run_kind(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1,
-                     enum kind kind, bool whole)
+                     enum amx_kind kind, bool whole)
 {
-    struct plan p = plan_of(m1 - m0, p1 - p0, j->k / step_k(kind), kind, whole);
+    struct amx_plan p = plan_of(m1 - m0, p1 - p0, j->k / step_k(kind), kind, whole);
 
     ready_tiles();
     if (p.stream)
@@ -464,7 +469,7 @@ static void peak_fill(uint16_t *tiles, uint16_t first)
     _tile_zero(3);
 }
 
-INLINE float peak(size_t n, enum kind kind)
+INLINE float peak(size_t n, enum amx_kind kind)
 {
     _Alignas(CPU_LINE) uint16_t tiles[4 * 512];
 

@@ -39,7 +39,7 @@ static const char *const names[CPU_ISAS] = {
     [CPU_VNNI] = "avx512vnni", [CPU_BF16] = "avx512bf16", [CPU_AMX] = "amx",
 };
 
-static uint64_t xcr0(void)
+static uint64_t read_xcr0(void)
 {
     uint32_t lo, hi;
 
@@ -47,14 +47,14 @@ static uint64_t xcr0(void)
     return (uint64_t)hi << 32 | lo;
 }
 
-static bool has(uint32_t reg, uint32_t bits)
+static bool has_bits(uint32_t reg, uint32_t bits)
 {
     return (reg & bits) == bits;
 }
 
 static bool amx_usable(uint32_t edx, uint64_t saved)
 {
-    return has(edx, LEAF7_EDX_AMX_BF16 | LEAF7_EDX_AMX_TILE | LEAF7_EDX_AMX_INT8) &&
+    return has_bits(edx, LEAF7_EDX_AMX_BF16 | LEAF7_EDX_AMX_TILE | LEAF7_EDX_AMX_INT8) &&
            (saved & XCR0_TILES) == XCR0_TILES &&
            syscall(SYS_arch_prctl, ARCH_XCOMP_ASK, XFEATURE_TILE_DATA) == 0;
 }
@@ -64,19 +64,19 @@ enum cpu_isa cpu_isa_best(void)
     uint32_t a = 0, b = 0, c = 0, d = 0, eax1 = 0, skip[3];
 
     if (!__get_cpuid(1, &a, &b, &c, &d) ||
-        !has(c, LEAF1_ECX_FMA | LEAF1_ECX_OSXSAVE | LEAF1_ECX_AVX | LEAF1_ECX_F16C))
+        !has_bits(c, LEAF1_ECX_FMA | LEAF1_ECX_OSXSAVE | LEAF1_ECX_AVX | LEAF1_ECX_F16C))
         return CPU_NONE;
-    uint64_t saved = xcr0();
+    uint64_t saved = read_xcr0();
     if ((saved & XCR0_YMM) != XCR0_YMM || !__get_cpuid_count(7, 0, &a, &b, &c, &d) ||
-        !has(b, LEAF7_EBX_AVX2))
+        !has_bits(b, LEAF7_EBX_AVX2))
         return CPU_NONE;
-    if ((saved & XCR0_ZMM) != XCR0_ZMM ||
-        !has(b, LEAF7_EBX_AVX512F | LEAF7_EBX_AVX512DQ | LEAF7_EBX_AVX512BW | LEAF7_EBX_AVX512VL))
+    if ((saved & XCR0_ZMM) != XCR0_ZMM || !has_bits(b, LEAF7_EBX_AVX512F | LEAF7_EBX_AVX512DQ |
+                                                           LEAF7_EBX_AVX512BW | LEAF7_EBX_AVX512VL))
         return CPU_AVX2;
-    if (!has(c, LEAF7_ECX_VNNI))
+    if (!has_bits(c, LEAF7_ECX_VNNI))
         return CPU_AVX512;
     if (a < 1 || !__get_cpuid_count(7, 1, &eax1, &skip[0], &skip[1], &skip[2]) ||
-        !has(eax1, LEAF7_1_EAX_BF16))
+        !has_bits(eax1, LEAF7_1_EAX_BF16))
         return CPU_VNNI;
     return amx_usable(d, saved) ? CPU_AMX : CPU_BF16;
 }

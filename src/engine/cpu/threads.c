@@ -41,7 +41,7 @@ struct cpu_pool {
     cpu_task *task; /* NULL: end */
     void *arg;
     cpu_set_t usable;
-    struct worker {
+    struct pool_thread {
         struct cpu_pool *pool;
         size_t rank;
         pthread_t thread;
@@ -79,7 +79,7 @@ size_t cpu_pool_default(void)
 
 /* The rank-th usable CPU, from the start again when there are more threads than CPUs.
  * Failing is harmless: the thread then runs where the kernel puts it. */
-static void pin(const struct cpu_pool *p, size_t rank)
+static void pin_thread(const struct cpu_pool *p, size_t rank)
 {
     size_t count = (size_t)CPU_COUNT(&p->usable), skip = count ? rank % count : 0;
     cpu_set_t one;
@@ -95,10 +95,10 @@ static void pin(const struct cpu_pool *p, size_t rank)
 
 static void *worker_main(void *arg)
 {
-    struct worker *w = arg;
+    struct pool_thread *w = arg;
     struct cpu_pool *p = w->pool;
 
-    pin(p, w->rank);
+    pin_thread(p, w->rank);
     for (uint32_t seen = 0;; seen++) {
         gate_wait(&p->start, seen, p->spins);
         if (!p->task)
@@ -124,8 +124,8 @@ struct cpu_pool *cpu_pool_new(size_t threads)
         CPU_ZERO(&p->usable);
     p->spins = size <= cpu_pool_default() ? SPINS : 0;
     for (size_t i = 1; i < size; i++, p->made++, p->size++) {
-        struct worker *w = &p->workers[p->made];
-        *w = (struct worker){ .pool = p, .rank = i };
+        struct pool_thread *w = &p->workers[p->made];
+        *w = (struct pool_thread){ .pool = p, .rank = i };
         if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
             break; /* a smaller team does the same work */
     }
@@ -158,7 +158,7 @@ void cpu_pool_run(struct cpu_pool *p, cpu_task *task, void *arg)
         return;
     }
     bool restore = pthread_getaffinity_np(pthread_self(), sizeof(was), &was) == 0;
-    pin(p, 0);
+    pin_thread(p, 0);
     p->task = task;
     p->arg = arg;
     uint32_t ended = atomic_load(&p->end.count), want = ended + (uint32_t)(p->size - 1);

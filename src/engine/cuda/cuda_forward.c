@@ -3,7 +3,7 @@
  *
  *     x = LN(word + position + type)
  *     each layer:
- *       qkv = x Wqkv' + b             ctx = attention(qkv)
+ *       qkv = x Wqkv' + b             ctx = run_attention(qkv)
  *       y   = ctx Wo' + b             x = LN(x + y)
  *       mid = act(x W1' + b)          (over the memory of qkv)
  *       y   = mid W2' + b             x = LN(x + y)
@@ -50,35 +50,35 @@ struct cu_layout net_layout_batch(size_t tokens, size_t sequences, size_t tiles)
 }
 
 /* ---- one pass ---- */
-struct way {
-    struct net *e;
+struct forward_way {
+    struct cuda_net *e;
     const struct cu_pass *p;
     const int32_t *rows, *sequences, *tiles; /* device; NULL: as many as the pass says */
     bool skinny, fp8;
     cudaError_t error; /* the first */
 };
 
-static bool good(struct way *w, cudaError_t e)
+static bool pass_good(struct forward_way *w, cudaError_t e)
 {
     if (w->error == cudaSuccess)
         w->error = e;
     return w->error == cudaSuccess;
 }
 
-static void mark(struct way *w, int step)
+static void mark_step(struct forward_way *w, int step)
 {
     if (w->e->profile && !w->error)
-        (void)good(w, profile_mark(w->e, step));
+        (void)pass_good(w, profile_mark(w->e, step));
 }
 
-static const struct cu_counts *counts(const struct cu_pass *p)
+static const struct cu_counts *pass_counts(const struct cu_pass *p)
 {
     return (const struct cu_counts *)(const void *)p->block;
 }
 
-static void embed(struct way *w)
+static void embed_tokens(struct forward_way *w)
 {
-    struct net *e = w->e;
+    struct cuda_net *e = w->e;
     const struct cu_pass *p = w->p;
     struct gk_embed g = {
         .type = e->type,
@@ -100,7 +100,7 @@ static void embed(struct way *w)
         .x8_scale = w->fp8 ? (float *)(void *)e->room.x8_scale.base : NULL,
     };
 
-    (void)good(w, gk_embed(&g, e->stream));
+    (void)pass_good(w, gk_embed(&g, e->stream));
 }
 
 /* What a product reads and writes beside its own matrix. */
@@ -114,7 +114,8 @@ struct sides {
     const float *out_scale; /* not NULL: e4m3 */
 };
 
-static struct gk_gemm gemm_of(const struct way *w, const struct cu_linear *l, const struct sides *s)
+static struct gk_gemm gemm_of(const struct forward_way *w, const struct cu_linear *l,
+                              const struct sides *s)
 {
     bool fp8 = l->type == GK_E4M3;
 
@@ -141,23 +142,23 @@ static struct gk_gemm gemm_of(const struct way *w, const struct cu_linear *l, co
     };
 }
 
-static void product(struct way *w, const struct cu_linear *l, const struct sides *s)
+static void make_product(struct forward_way *w, const struct cu_linear *l, const struct sides *s)
 {
     struct gk_gemm g = gemm_of(w, l, s);
 
     if (w->error)
         return;
     if (w->skinny && net_product_skinny(w->e, l, g.m))
-        (void)good(w, gk_gemm_skinny(&g, NULL, 1, w->e->stream));
+        (void)pass_good(w, gk_gemm_skinny(&g, NULL, 1, w->e->stream));
     else
-        (void)good(w, net_product(w->e, l, &g));
+        (void)pass_good(w, net_product(w->e, l, &g));
 }
 
 /* y = a W' + b, then x = LN(x + y). */
-static void product_norm(struct way *w, const struct cu_linear *l, struct sides *s,
+static void product_norm(struct forward_way *w, const struct cu_linear *l, struct sides *s,
                          const struct cu_norm *n, int step)
 {
-    struct net *e = w->e;
+    struct cuda_net *e = w->e;
     bool cut = w->skinny && net_product_skinny(e, l, w->p->tokens);
     int splits = cut ? gk_skinny_splits(l->n, l->k, e->gpu->sms) : 1;
     float *partial = (float *)(void *)e->room.partial.base;
@@ -182,29 +183,30 @@ static void product_norm(struct way *w, const struct cu_linear *l, struct sides 
         struct gk_gemm one = gemm_of(w, l, s);
 
         if (!w->error)
-            (void)good(w, gk_gemm_skinny(&one, partial, splits, e->stream));
+            (void)pass_good(w, gk_gemm_skinny(&one, partial, splits, e->stream));
         g.partial = partial;
         g.splits = splits;
         g.bias = l->bias;
     } else {
-        product(w, l, s);
+        make_product(w, l, s);
         g.y = s->out;
     }
-    mark(w, step);
+    mark_step(w, step);
     if (!w->error)
-        (void)good(w, gk_add_norm(&g, e->stream));
-    mark(w, step == STOKER_CUDA_O ? STOKER_CUDA_NORM1 : STOKER_CUDA_NORM2);
+        (void)pass_good(w, gk_add_norm(&g, e->stream));
+    mark_step(w, step == STOKER_CUDA_O ? STOKER_CUDA_NORM1 : STOKER_CUDA_NORM2);
 }
 
-static void seen(struct way *w, size_t layer, enum cu_product of, const void *x, size_t n)
+static void show_product(struct forward_way *w, size_t layer, enum cu_product of, const void *x,
+                         size_t n)
 {
     if (w->p->seen && !w->error)
-        (void)good(w, w->p->seen(w->p->arg, layer, of, x, (int)n));
+        (void)pass_good(w, w->p->seen(w->p->arg, layer, of, x, (int)n));
 }
 
-static void attention(struct way *w, const struct cu_layer *l)
+static void run_attention(struct forward_way *w, const struct cu_layer *l)
 {
-    struct net *e = w->e;
+    struct cuda_net *e = w->e;
     const struct cu_pass *p = w->p;
     bool fp8 = l->product[CU_O].type == GK_E4M3;
     struct gk_attn g = {
@@ -228,7 +230,8 @@ static void attention(struct way *w, const struct cu_layer *l)
     };
 
     if (!w->error)
-        (void)good(w, e->gpu->sm == 90 ? gk_attn_sm90(&g, e->stream) : gk_attn_sm80(&g, e->stream));
+        (void)pass_good(w, e->gpu->sm == 90 ? gk_attn_sm90(&g, e->stream)
+                                            : gk_attn_sm80(&g, e->stream));
 }
 
 /* The whole block in one kernel, which is made for many rows: an SM takes FFN_ROWS of them through
@@ -236,9 +239,9 @@ static void attention(struct way *w, const struct cu_layer *l)
 enum { FFN_ROWS = 128 };
 #define FFN_FULL 0.8
 
-static bool ffn_fused(struct way *w, const struct cu_layer *l, enum gk_act act)
+static bool ffn_fused(struct forward_way *w, const struct cu_layer *l, enum gk_act act)
 {
-    struct net *e = w->e;
+    struct cuda_net *e = w->e;
     const struct cu_linear *up = &l->product[CU_FFN1], *down = &l->product[CU_FFN2];
     int round = FFN_ROWS * e->gpu->sms, rounds = (w->p->tokens + round - 1) / round;
     struct gk_ffn g = {
@@ -264,12 +267,12 @@ static bool ffn_fused(struct way *w, const struct cu_layer *l, enum gk_act act)
         w->p->tokens < FFN_FULL * rounds * round || !gk_ffn_sm90_can(&g))
         return false;
     if (!w->error)
-        (void)good(w, gk_ffn_sm90(&g, e->stream));
-    mark(w, STOKER_CUDA_FFN1);
+        (void)pass_good(w, gk_ffn_sm90(&g, e->stream));
+    mark_step(w, STOKER_CUDA_FFN1);
     return true;
 }
 
-enum gk_act net_act(const struct net *e)
+enum gk_act net_act(const struct cuda_net *e)
 {
     static const enum gk_act acts[] = {
         [MODEL_GELU] = GK_ACT_GELU,
@@ -280,9 +283,9 @@ enum gk_act net_act(const struct net *e)
     return acts[e->base.model->act];
 }
 
-static void layer(struct way *w, size_t i)
+static void run_layer(struct forward_way *w, size_t i)
 {
-    struct net *e = w->e;
+    struct cuda_net *e = w->e;
     const struct cu_layer *l = &(w->p->in16 ? e->layers16 : e->layers)[i];
     bool mid8 = l->product[CU_FFN2].type == GK_E4M3;
     struct cu_room *r = &e->room;
@@ -296,27 +299,27 @@ static void layer(struct way *w, size_t i)
     struct sides ctx = { .a = r->ctx.base, .a8 = r->ctx.base, .a_scale = l->ctx_scale };
     struct sides mid = { .a = r->wide.base, .a8 = r->wide.base, .a_scale = l->mid_scale };
 
-    seen(w, i, CU_QKV, r->x.base, e->ld);
-    product(w, &l->product[CU_QKV], &normed);
-    mark(w, STOKER_CUDA_QKV);
-    attention(w, l);
-    mark(w, STOKER_CUDA_ATTENTION);
-    seen(w, i, CU_O, r->ctx.base, e->wide);
+    show_product(w, i, CU_QKV, r->x.base, e->ld);
+    make_product(w, &l->product[CU_QKV], &normed);
+    mark_step(w, STOKER_CUDA_QKV);
+    run_attention(w, l);
+    mark_step(w, STOKER_CUDA_ATTENTION);
+    show_product(w, i, CU_O, r->ctx.base, e->wide);
     product_norm(w, &l->product[CU_O], &ctx, &l->att, STOKER_CUDA_O);
     if (ffn_fused(w, l, net_act(e)))
         return;
     normed.ldout = e->ffn;
     normed.act = net_act(e);
     normed.out_scale = mid8 ? l->mid_scale : NULL;
-    seen(w, i, CU_FFN1, r->x.base, e->ld);
-    product(w, &l->product[CU_FFN1], &normed);
-    mark(w, STOKER_CUDA_FFN1);
-    seen(w, i, CU_FFN2, r->wide.base, e->ffn);
+    show_product(w, i, CU_FFN1, r->x.base, e->ld);
+    make_product(w, &l->product[CU_FFN1], &normed);
+    mark_step(w, STOKER_CUDA_FFN1);
+    show_product(w, i, CU_FFN2, r->wide.base, e->ffn);
     product_norm(w, &l->product[CU_FFN2], &mid, &l->out, STOKER_CUDA_FFN2);
 }
 
 /* ---- after the last layer ---- */
-static void pool(struct way *w, bool head, bool normalize, bool last)
+static void pool_rows(struct forward_way *w, bool head, bool normalize, bool last)
 {
     const struct model *m = w->e->base.model;
     const struct cu_pass *p = w->p;
@@ -339,11 +342,12 @@ static void pool(struct way *w, bool head, bool normalize, bool last)
     for (size_t i = 0; !head && i < m->joined_count; i++)
         g.kinds[g.kind_count++] = (enum gk_pool_kind)m->joined[i];
     if (!w->error)
-        (void)good(w, gk_pool(&g, w->e->stream));
+        (void)pass_good(w, gk_pool(&g, w->e->stream));
 }
 
 /* From tail[i % 2] to the other. */
-static void dense(struct way *w, const struct cu_dense *d, size_t i, bool normalize, bool last)
+static void dense_layer(struct forward_way *w, const struct cu_dense *d, size_t i, bool normalize,
+                        bool last)
 {
     struct gk_dense g = {
         .sequences = w->p->sequences,
@@ -360,7 +364,7 @@ static void dense(struct way *w, const struct cu_dense *d, size_t i, bool normal
     };
 
     if (!w->error)
-        (void)good(w, gk_dense(&g, w->e->stream));
+        (void)pass_good(w, gk_dense(&g, w->e->stream));
 }
 
 static size_t tail_steps(const struct model *m, enum eng_want want)
@@ -368,44 +372,44 @@ static size_t tail_steps(const struct model *m, enum eng_want want)
     return want == ENG_SCORES ? 2 : m->dense_count;
 }
 
-static void tail(struct way *w)
+static void run_tail(struct forward_way *w)
 {
     const struct model *m = w->e->base.model;
     size_t steps = tail_steps(m, w->p->want);
     bool scores = w->p->want == ENG_SCORES, normalize = m->normalize && !scores;
 
-    pool(w, scores, normalize && !steps, !steps);
+    pool_rows(w, scores, normalize && !steps, !steps);
     for (size_t i = 0; i < steps; i++)
-        dense(w, scores ? &w->e->head[i] : &w->e->dense[i], i, normalize && i + 1 == steps,
-              i + 1 == steps);
+        dense_layer(w, scores ? &w->e->head[i] : &w->e->dense[i], i, normalize && i + 1 == steps,
+                    i + 1 == steps);
 }
 
-float *net_result(struct net *e, enum eng_want want)
+float *net_result(struct cuda_net *e, enum eng_want want)
 {
     return (float *)(void *)e->room.tail[tail_steps(e->base.model, want) % 2].base;
 }
 
-cudaError_t net_forward(struct net *e, const struct cu_pass *p)
+cudaError_t net_forward(struct cuda_net *e, const struct cu_pass *p)
 {
-    struct way w = { .e = e, .p = p, .error = cudaSuccess };
+    struct forward_way w = { .e = e, .p = p, .error = cudaSuccess };
 
     static_assert((int)GK_POOL_WEIGHTED == (int)MODEL_POOL_WEIGHTED, "kinds of pooling agree");
     static_assert((int)GK_REACH == (int)MPNET_REACH, "reaches of relative distances agree");
     assert((size_t)p->tokens <= e->room.tokens && (size_t)p->sequences <= e->room.sequences);
     if (p->counted) {
-        w.rows = &counts(p)->tokens;
-        w.sequences = &counts(p)->sequences;
-        w.tiles = &counts(p)->tiles;
+        w.rows = &pass_counts(p)->tokens;
+        w.sequences = &pass_counts(p)->sequences;
+        w.tiles = &pass_counts(p)->tiles;
     }
     w.fp8 = e->dtype == ENG_FP8 && !p->in16;
     w.skinny = p->tokens <= GK_SKINNY_ROWS && !e->invariant;
-    mark(&w, -1);
-    embed(&w);
-    mark(&w, STOKER_CUDA_EMBED);
+    mark_step(&w, -1);
+    embed_tokens(&w);
+    mark_step(&w, STOKER_CUDA_EMBED);
     for (size_t i = 0; i < e->base.model->layers && !w.error; i++)
-        layer(&w, i);
+        run_layer(&w, i);
     if (p->want != ENG_TOKENS && !w.error)
-        tail(&w);
-    mark(&w, STOKER_CUDA_TAIL);
+        run_tail(&w);
+    mark_step(&w, STOKER_CUDA_TAIL);
     return w.error;
 }

@@ -207,7 +207,7 @@ struct cu_profile {
     double ms[STOKER_CUDA_STEPS];
 };
 
-struct net {
+struct cuda_net {
     struct eng base;
     struct gpu *gpu;
     cudaStream_t stream;
@@ -256,20 +256,20 @@ struct net {
     struct cu_profile *profile; /* owned; NULL: none asked for */
 };
 
-enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *o,
+enum rc net_choose(struct cuda_net *e, const struct model *m, const struct eng_opts *o,
                    struct err *err) MUST_USE;
 /* Places of everything; with a base of NULL it counts alone. */
-size_t net_layout_small(struct net *e, unsigned char *base);
-size_t net_layout_matrices(struct net *e, unsigned char *base);  /* of 16 bits */
-size_t net_layout_matrices8(struct net *e, unsigned char *base); /* of e4m3 */
-uint64_t net_bytes(struct net *e, size_t tokens);
-enum rc net_room(struct net *e, size_t tokens, size_t sequences, struct err *err) MUST_USE;
-void net_release(struct net *e);
+size_t net_layout_small(struct cuda_net *e, unsigned char *base);
+size_t net_layout_matrices(struct cuda_net *e, unsigned char *base);  /* of 16 bits */
+size_t net_layout_matrices8(struct cuda_net *e, unsigned char *base); /* of e4m3 */
+uint64_t net_bytes(struct cuda_net *e, size_t tokens);
+enum rc net_room(struct cuda_net *e, size_t tokens, size_t sequences, struct err *err) MUST_USE;
+void net_release(struct cuda_net *e);
 size_t net_pool_width(const struct model *m);
 size_t net_width(const struct model *m, enum eng_want want);
 
 /* ---- cuda_load.c ---- */
-enum rc net_load(struct net *e, struct err *err) MUST_USE;
+enum rc net_load(struct cuda_net *e, struct err *err) MUST_USE;
 
 /* ---- cuda_forward.c ---- */
 struct cu_pass {
@@ -285,59 +285,59 @@ struct cu_pass {
     cudaError_t (*seen)(void *arg, size_t layer, enum cu_product of, const void *x, int n);
     void *arg;
 };
-cudaError_t net_forward(struct net *e, const struct cu_pass *p);
-enum gk_act net_act(const struct net *e);
-float *net_result(struct net *e, enum eng_want want); /* where it left vectors or scores */
-size_t net_tail_row(const struct model *m);           /* floats of the widest row of the tail */
+cudaError_t net_forward(struct cuda_net *e, const struct cu_pass *p);
+enum gk_act net_act(const struct cuda_net *e);
+float *net_result(struct cuda_net *e, enum eng_want want); /* where it left vectors or scores */
+size_t net_tail_row(const struct model *m); /* floats of the widest row of the tail */
 struct cu_layout net_layout_batch(size_t tokens, size_t sequences, size_t tiles);
 size_t net_tiles_max(size_t tokens, size_t sequences);
 
 /* ---- products.c ---- */
 /* What there is to know before the weights are there. */
-void net_products_begin(struct net *e);
+void net_products_begin(struct cuda_net *e);
 /* Chooses, once there is room for CU_GRAPH_TOKENS; waits for the stream.  An error is one of the
  * GPU alone. */
-enum rc net_products_open(struct net *e, struct err *err) MUST_USE;
-void net_products_close(struct net *e);
+enum rc net_products_open(struct cuda_net *e, struct err *err) MUST_USE;
+void net_products_close(struct cuda_net *e);
 /* Whether a product of few rows is best made by gk_gemm_skinny(). */
-bool net_product_skinny(const struct net *e, const struct cu_linear *l, int rows);
+bool net_product_skinny(const struct cuda_net *e, const struct cu_linear *l, int rows);
 /* A product in the way chosen for its rows, when it is not that one. */
-cudaError_t net_product(struct net *e, const struct cu_linear *l, const struct gk_gemm *g);
-size_t net_products_count(const struct net *e, enum choose_impl impl);
+cudaError_t net_product(struct cuda_net *e, const struct cu_linear *l, const struct gk_gemm *g);
+size_t net_products_count(const struct cuda_net *e, enum choose_impl impl);
 /* The i-th choice in words; false: there are fewer. */
-bool net_products_tell(const struct net *e, size_t i, char *out, size_t cap);
+bool net_products_tell(const struct cuda_net *e, size_t i, char *out, size_t cap);
 
 /* ---- profile.c ---- */
-enum rc profile_open(struct net *e, struct err *err) MUST_USE; /* when it is asked for */
-void profile_close(struct net *e);
-void profile_begin(struct net *e);
-cudaError_t profile_mark(struct net *e, int step); /* that ended; -1: before the first */
-enum rc profile_read(struct net *e, struct err *err) MUST_USE;
+enum rc profile_open(struct cuda_net *e, struct err *err) MUST_USE; /* when it is asked for */
+void profile_close(struct cuda_net *e);
+void profile_begin(struct cuda_net *e);
+cudaError_t profile_mark(struct cuda_net *e, int step); /* that ended; -1: before the first */
+enum rc profile_read(struct cuda_net *e, struct err *err) MUST_USE;
 
 /* ---- graph.c ---- */
 /* Puts the pass on the stream: replays its graph, or launches it and keeps a graph. */
-enum rc graph_run(struct net *e, const struct cu_pass *p, int slot, struct err *err) MUST_USE;
-void graph_release(struct net *e);
+enum rc graph_run(struct cuda_net *e, const struct cu_pass *p, int slot, struct err *err) MUST_USE;
+void graph_release(struct cuda_net *e);
 /* Sizes that graphs are captured for. */
 size_t graph_tokens(size_t tokens);
 size_t graph_sequences(size_t sequences, size_t tokens);
 
 /* ---- cuda_run.c ---- */
-enum rc net_slots_open(struct net *e, struct err *err) MUST_USE;
-void net_slots_close(struct net *e);
-enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
+enum rc net_slots_open(struct cuda_net *e, struct err *err) MUST_USE;
+void net_slots_close(struct cuda_net *e);
+enum rc net_run(struct cuda_net *e, const struct eng_batch *b, enum eng_want want, float *out,
                 struct err *err) MUST_USE;
 /* The same in two halves, for CU_SLOTS batches at a time (RC_LIMIT: no room); the oldest ends
  * first. */
-enum rc net_submit(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
+enum rc net_submit(struct cuda_net *e, const struct eng_batch *b, enum eng_want want, float *out,
                    struct err *err) MUST_USE;
-enum rc net_collect(struct net *e, struct err *err) MUST_USE;
+enum rc net_collect(struct cuda_net *e, struct err *err) MUST_USE;
 
 /* ---- swap.c ---- */
-enum rc net_swap_out(struct net *e, struct err *err) MUST_USE;
-enum rc net_swap_in(struct net *e, struct err *err) MUST_USE;
+enum rc net_swap_out(struct cuda_net *e, struct err *err) MUST_USE;
+enum rc net_swap_in(struct cuda_net *e, struct err *err) MUST_USE;
 
 /* ---- fp8.c ---- */
-enum rc net_to_fp8(struct net *e, struct err *err) MUST_USE;
+enum rc net_to_fp8(struct cuda_net *e, struct err *err) MUST_USE;
 
 #endif

@@ -48,7 +48,7 @@ struct buffer {
 };
 
 struct loader {
-    struct net *e;
+    struct cuda_net *e;
     struct item *items; /* owned */
     size_t item_count, item_cap;
     struct chunk *chunks; /* owned */
@@ -61,8 +61,8 @@ struct loader {
 };
 
 /* ---- items ---- */
-static enum rc add(struct loader *l, enum eng_role role, size_t layer, struct item i,
-                   struct err *err)
+static enum rc add_item(struct loader *l, enum eng_role role, size_t layer, struct item i,
+                        struct err *err)
 {
     struct eng_shape s = cu_host()->weight_shape(l->e->base.model, role);
     enum rc rc;
@@ -83,7 +83,7 @@ static struct item to_f32(float *dst, size_t ld)
     return (struct item){ .dst = (unsigned char *)dst, .type = GK_F32, .ld = ld };
 }
 
-static struct item to_16(const struct net *e, void *dst, size_t ld)
+static struct item to_16(const struct cuda_net *e, void *dst, size_t ld)
 {
     return (struct item){ .dst = dst, .type = e->type, .ld = ld };
 }
@@ -91,7 +91,7 @@ static struct item to_16(const struct net *e, void *dst, size_t ld)
 /* Query, key and value stand one behind the other. */
 static enum rc add_qkv(struct loader *l, size_t layer, struct err *err)
 {
-    const struct net *e = l->e;
+    const struct cuda_net *e = l->e;
     const struct model *m = e->base.model;
     const struct cu_linear *p = &e->layers[layer].product[CU_QKV];
     bool apart = e->head_dim != m->head_dim;
@@ -107,9 +107,9 @@ static enum rc add_qkv(struct loader *l, size_t layer, struct err *err)
             w.row_block = b.col_block = m->head_dim;
             w.row_pad = b.col_pad = e->head_dim;
         }
-        rc = add(l, (enum eng_role)(W_Q + 2 * i), layer, w, err);
+        rc = add_item(l, (enum eng_role)(W_Q + 2 * i), layer, w, err);
         if (rc == RC_OK)
-            rc = add(l, (enum eng_role)(W_Q_B + 2 * i), layer, b, err);
+            rc = add_item(l, (enum eng_role)(W_Q_B + 2 * i), layer, b, err);
     }
     return rc;
 }
@@ -117,7 +117,7 @@ static enum rc add_qkv(struct loader *l, size_t layer, struct err *err)
 static enum rc add_linear(struct loader *l, enum eng_role role, size_t layer, enum cu_product p,
                           struct err *err)
 {
-    const struct net *e = l->e;
+    const struct cuda_net *e = l->e;
     const struct model *m = e->base.model;
     const struct cu_linear *to = &e->layers[layer].product[p];
     struct item w = to_16(e, to->w, (size_t)to->k);
@@ -127,16 +127,16 @@ static enum rc add_linear(struct loader *l, enum eng_role role, size_t layer, en
         w.col_block = m->head_dim;
         w.col_pad = e->head_dim;
     }
-    rc = add(l, role, layer, w, err);
-    return rc == RC_OK ? add(l, role + 1, layer, to_f32(to->bias, (size_t)to->n), err) : rc;
+    rc = add_item(l, role, layer, w, err);
+    return rc == RC_OK ? add_item(l, role + 1, layer, to_f32(to->bias, (size_t)to->n), err) : rc;
 }
 
 static enum rc add_norm(struct loader *l, enum eng_role role, size_t layer, const struct cu_norm *n,
                         struct err *err)
 {
-    enum rc rc = add(l, role, layer, to_f32(n->gain, l->e->ld), err);
+    enum rc rc = add_item(l, role, layer, to_f32(n->gain, l->e->ld), err);
 
-    return rc == RC_OK ? add(l, role + 1, layer, to_f32(n->bias, l->e->ld), err) : rc;
+    return rc == RC_OK ? add_item(l, role + 1, layer, to_f32(n->bias, l->e->ld), err) : rc;
 }
 
 static enum rc add_layer(struct loader *l, size_t i, struct err *err)
@@ -163,22 +163,22 @@ static enum rc add_head(struct loader *l, struct err *err)
     for (size_t i = 0; i < 2 && rc == RC_OK; i++) {
         const struct cu_dense *d = &l->e->head[i];
 
-        rc = add(l, roles[i], 0, to_f32(d->w, (size_t)d->in), err);
+        rc = add_item(l, roles[i], 0, to_f32(d->w, (size_t)d->in), err);
         if (rc == RC_OK)
-            rc = add(l, roles[i] + 1, 0, to_f32(d->bias, (size_t)d->out), err);
+            rc = add_item(l, roles[i] + 1, 0, to_f32(d->bias, (size_t)d->out), err);
     }
     return rc;
 }
 
 static enum rc add_all(struct loader *l, struct err *err)
 {
-    struct net *e = l->e;
-    enum rc rc = add(l, W_WORD, 0, to_16(e, e->word, e->ld), err);
+    struct cuda_net *e = l->e;
+    enum rc rc = add_item(l, W_WORD, 0, to_16(e, e->word, e->ld), err);
 
     if (rc == RC_OK)
-        rc = add(l, W_POSITION, 0, to_16(e, e->position, e->ld), err);
+        rc = add_item(l, W_POSITION, 0, to_16(e, e->position, e->ld), err);
     if (rc == RC_OK)
-        rc = add(l, W_TYPE, 0, to_16(e, e->token_type, e->ld), err);
+        rc = add_item(l, W_TYPE, 0, to_16(e, e->token_type, e->ld), err);
     if (rc == RC_OK)
         rc = add_norm(l, W_EMB_LN_G, 0, &e->emb, err);
     for (size_t i = 0; i < e->base.model->layers && rc == RC_OK; i++)
@@ -201,7 +201,7 @@ static enum gk_type travels_as(const struct item *i)
 }
 
 /* From pinned memory straight to its place. */
-static bool direct(const struct item *i)
+static bool goes_direct(const struct item *i)
 {
     return travels_as(i) == i->type && !i->col_block;
 }
@@ -209,7 +209,7 @@ static bool direct(const struct item *i)
 static size_t chunk_rows(const struct item *i)
 {
     size_t row =
-        direct(i) ? i->cols * cu_type_bytes(i->type) : cu_max(i->cols, i->ld) * sizeof(float);
+        goes_direct(i) ? i->cols * cu_type_bytes(i->type) : cu_max(i->cols, i->ld) * sizeof(float);
     size_t rows = CHUNK_BYTES / row;
 
     assert(row <= CHUNK_BYTES);
@@ -285,7 +285,8 @@ static bool pad_columns(const struct chunk *c, const struct buffer *b, const flo
     return true;
 }
 
-static bool convert(const struct chunk *c, const struct buffer *b, cudaStream_t s, struct cu_try *t)
+static bool convert_chunk(const struct chunk *c, const struct buffer *b, cudaStream_t s,
+                          struct cu_try *t)
 {
     const struct item *i = c->item;
     enum gk_type as = travels_as(i);
@@ -333,13 +334,13 @@ static enum rc take_chunk(struct loader *l, const struct chunk *c, struct buffer
     t.rc = read_chunk(l, c, b->host, err);
     if (t.rc != RC_OK)
         return t.rc;
-    if (direct(i))
+    if (goes_direct(i))
         (void)cu_ok(&t,
                     cudaMemcpy2DAsync(place_of(c), i->ld * size, b->host, i->cols * size,
                                       i->cols * size, c->rows, cudaMemcpyHostToDevice, s),
                     "cudaMemcpy2DAsync", i->t->name);
     else
-        (void)convert(c, b, s, &t);
+        (void)convert_chunk(c, b, s, &t);
     b->used = true;
     (void)cu_ok(&t, cudaEventRecord(b->free, s), "cudaEventRecord", i->t->name);
     return t.rc;
@@ -373,7 +374,7 @@ static bool buffers_open(struct buffer *b, struct cu_try *t)
     return true;
 }
 
-static void failed(struct loader *l, enum rc rc, const struct err *err)
+static void load_failed(struct loader *l, enum rc rc, const struct err *err)
 {
     (void)pthread_mutex_lock(&l->lock);
     if (l->rc == RC_OK) {
@@ -385,7 +386,7 @@ static void failed(struct loader *l, enum rc rc, const struct err *err)
     atomic_store(&l->stop, true);
 }
 
-static void *work(void *arg)
+static void *load_work(void *arg)
 {
     struct loader *l = arg;
     struct buffer b[BUFFERS] = { 0 };
@@ -407,7 +408,7 @@ static void *work(void *arg)
     if (s)
         (void)cu_ok(&t, cudaStreamSynchronize(s), "cudaStreamSynchronize", "weights");
     if (t.rc != RC_OK)
-        failed(l, t.rc, &err);
+        load_failed(l, t.rc, &err);
     buffers_close(b);
     if (s)
         (void)cudaStreamDestroy(s);
@@ -428,16 +429,16 @@ static void work_all(struct loader *l)
     pthread_t threads[THREADS_MAX];
     size_t want = thread_count(l->chunk_count), made = 0;
 
-    while (made + 1 < want && pthread_create(&threads[made], NULL, work, l) == 0)
+    while (made + 1 < want && pthread_create(&threads[made], NULL, load_work, l) == 0)
         made++;
-    (void)work(l);
+    (void)load_work(l);
     for (size_t i = 0; i < made; i++)
         (void)pthread_join(threads[i], NULL);
 }
 
 /* ---- what is small and made by the program ---- */
-static enum rc put(struct net *e, void *dst, const float *src, size_t floats, const char *what,
-                   struct err *err)
+static enum rc put_floats(struct cuda_net *e, void *dst, const float *src, size_t floats,
+                          const char *what, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
 
@@ -446,7 +447,7 @@ static enum rc put(struct net *e, void *dst, const float *src, size_t floats, co
     return t.rc;
 }
 
-static enum rc load_dense(struct net *e, size_t i, struct err *err)
+static enum rc load_dense(struct cuda_net *e, size_t i, struct err *err)
 {
     const struct cu_dense *d = &e->dense[i];
     size_t out = (size_t)d->out, n = (size_t)d->in * out;
@@ -454,15 +455,15 @@ static enum rc load_dense(struct net *e, size_t i, struct err *err)
     enum rc rc = cu_host()->dense_weight(e->base.model, i, w, bias, err);
 
     if (rc == RC_OK)
-        rc = put(e, d->w, w, n, "a dense layer", err);
+        rc = put_floats(e, d->w, w, n, "a dense layer", err);
     if (rc == RC_OK && d->bias)
-        rc = put(e, d->bias, bias, out, "a dense layer", err);
+        rc = put_floats(e, d->bias, bias, out, "a dense layer", err);
     free(w);
     free(bias);
     return rc;
 }
 
-static enum rc load_rel(struct net *e, struct err *err)
+static enum rc load_rel(struct cuda_net *e, struct err *err)
 {
     const size_t row = 2 * GK_REACH + 1;
     float *rel, *wide;
@@ -477,13 +478,13 @@ static enum rc load_rel(struct net *e, struct err *err)
     for (size_t i = 0; i < e->heads && rc == RC_OK; i++)
         gk_rel_spread(rel + i * row, wide + i * GK_REL);
     if (rc == RC_OK)
-        rc = put(e, e->rel, wide, e->heads * GK_REL, "relative distances", err);
+        rc = put_floats(e, e->rel, wide, e->heads * GK_REL, "relative distances", err);
     free(wide);
     free(rel);
     return rc;
 }
 
-static enum rc load_rest(struct net *e, struct err *err)
+static enum rc load_rest(struct cuda_net *e, struct err *err)
 {
     enum rc rc = load_rel(e, err);
 
@@ -493,7 +494,7 @@ static enum rc load_rest(struct net *e, struct err *err)
 }
 
 /* ---- all of it ---- */
-static enum rc make_places(struct net *e, struct err *err)
+static enum rc make_places(struct cuda_net *e, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     size_t small, matrices;
@@ -516,7 +517,7 @@ static enum rc make_places(struct net *e, struct err *err)
     return t.rc;
 }
 
-enum rc net_load(struct net *e, struct err *err)
+enum rc net_load(struct cuda_net *e, struct err *err)
 {
     struct loader l = { .e = e, .err = err, .lock = PTHREAD_MUTEX_INITIALIZER };
     enum rc rc = make_places(e, err);

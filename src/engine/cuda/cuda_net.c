@@ -13,7 +13,7 @@
 #include <math.h>
 
 /* ---- choosing ---- */
-static enum rc choose_dtype(struct net *e, const struct eng_opts *o, struct err *err)
+static enum rc choose_dtype(struct cuda_net *e, const struct eng_opts *o, struct err *err)
 {
     e->dtype = o->dtype == ENG_AUTO ? ENG_F16 : o->dtype;
     e->type = e->dtype == ENG_BF16 ? GK_BF16 : GK_F16;
@@ -42,7 +42,8 @@ static size_t choose_cut(void)
     return tokens && tokens < CU_PASS_TOKENS ? tokens : CU_PASS_TOKENS;
 }
 
-enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *o, struct err *err)
+enum rc net_choose(struct cuda_net *e, const struct model *m, const struct eng_opts *o,
+                   struct err *err)
 {
     const char *pdl = getenv("STOKER_PDL");
     enum rc rc = choose_dtype(e, o, err);
@@ -77,7 +78,7 @@ struct cutter {
     size_t used;
 };
 
-static void *cut(struct cutter *c, size_t bytes)
+static void *cut_bytes(struct cutter *c, size_t bytes)
 {
     void *at = c->base ? c->base + c->used : NULL;
 
@@ -87,10 +88,10 @@ static void *cut(struct cutter *c, size_t bytes)
 
 static float *cut_floats(struct cutter *c, size_t n)
 {
-    return cut(c, n * sizeof(float));
+    return cut_bytes(c, n * sizeof(float));
 }
 
-static void cut_norm(const struct net *e, struct cutter *c, struct cu_norm *n)
+static void cut_norm(const struct cuda_net *e, struct cutter *c, struct cu_norm *n)
 {
     n->gain = cut_floats(c, e->ld);
     n->bias = cut_floats(c, e->ld);
@@ -104,7 +105,7 @@ static void cut_dense(struct cutter *c, struct cu_dense *d, size_t in, size_t ou
     d->bias = bias ? cut_floats(c, out) : NULL;
 }
 
-static void cut_tail(struct net *e, struct cutter *c)
+static void cut_tail(struct cuda_net *e, struct cutter *c)
 {
     static const enum gk_dense_act acts[] = {
         [MODEL_DENSE_IDENTITY] = GK_DENSE_NONE,
@@ -124,15 +125,15 @@ static void cut_tail(struct net *e, struct cutter *c)
     cut_dense(c, &e->head[1], m->hidden, m->labels, true, GK_DENSE_NONE);
 }
 
-size_t net_layout_small(struct net *e, unsigned char *base)
+size_t net_layout_small(struct cuda_net *e, unsigned char *base)
 {
     const struct model *m = e->base.model;
     size_t row = e->ld * cu_type_bytes(e->type);
     struct cutter c = { .base = base };
 
-    e->word = cut(&c, m->vocab * row);
-    e->position = cut(&c, m->positions * row);
-    e->token_type = m->types ? cut(&c, m->types * row) : NULL;
+    e->word = cut_bytes(&c, m->vocab * row);
+    e->position = cut_bytes(&c, m->positions * row);
+    e->token_type = m->types ? cut_bytes(&c, m->types * row) : NULL;
     e->rel = m->rel_buckets ? cut_floats(&c, e->heads * GK_REL) : NULL;
     cut_norm(e, &c, &e->emb);
     cut_tail(e, &c);
@@ -150,7 +151,7 @@ size_t net_layout_small(struct net *e, unsigned char *base)
     return c.used;
 }
 
-static size_t layout_products(struct net *e, enum gk_type type, unsigned char *base)
+static size_t layout_products(struct cuda_net *e, enum gk_type type, unsigned char *base)
 {
     struct cutter c = { .base = base };
 
@@ -165,7 +166,7 @@ static size_t layout_products(struct net *e, enum gk_type type, unsigned char *b
             l->of = (enum cu_product)p;
             l->n = (int)n[p];
             l->k = (int)k[p];
-            l->w = cut(&c, n[p] * k[p] * cu_type_bytes(type));
+            l->w = cut_bytes(&c, n[p] * k[p] * cu_type_bytes(type));
             if (type != GK_E4M3)
                 continue;
             l->scale = cut_floats(&c, n[p]);
@@ -175,12 +176,12 @@ static size_t layout_products(struct net *e, enum gk_type type, unsigned char *b
     return c.used;
 }
 
-size_t net_layout_matrices(struct net *e, unsigned char *base)
+size_t net_layout_matrices(struct cuda_net *e, unsigned char *base)
 {
     return layout_products(e, e->type, base);
 }
 
-size_t net_layout_matrices8(struct net *e, unsigned char *base)
+size_t net_layout_matrices8(struct cuda_net *e, unsigned char *base)
 {
     return layout_products(e, GK_E4M3, base);
 }
@@ -212,7 +213,7 @@ size_t net_tail_row(const struct model *m)
 enum { ROOM_REGIONS = 10, ROWS32_BYTES = 32 << 20 };
 
 /* Bytes of each region for so many tokens and sequences, in the order of struct cu_room. */
-static void room_sizes(const struct net *e, size_t tokens, size_t sequences,
+static void room_sizes(const struct cuda_net *e, size_t tokens, size_t sequences,
                        size_t out[ROOM_REGIONS])
 {
     size_t rows = cu_round_up(tokens, GK_ROWS_PAD), b = cu_type_bytes(e->type);
@@ -238,7 +239,7 @@ static struct region *room_region(struct cu_room *r, size_t i)
     return all[i];
 }
 
-uint64_t net_bytes(struct net *e, size_t tokens)
+uint64_t net_bytes(struct cuda_net *e, size_t tokens)
 {
     size_t sizes[ROOM_REGIONS];
     uint64_t sum = net_layout_small(e, NULL);
@@ -255,7 +256,7 @@ uint64_t net_bytes(struct net *e, size_t tokens)
     return sum;
 }
 
-enum rc net_room(struct net *e, size_t tokens, size_t sequences, struct err *err)
+enum rc net_room(struct cuda_net *e, size_t tokens, size_t sequences, struct err *err)
 {
     static const char *const names[ROOM_REGIONS] = {
         "rows",      "rows",         "rows of 8 bits", "scales",  "products",
@@ -286,7 +287,7 @@ enum rc net_room(struct net *e, size_t tokens, size_t sequences, struct err *err
     return rc;
 }
 
-void net_release(struct net *e)
+void net_release(struct cuda_net *e)
 {
     graph_release(e);
     net_slots_close(e);

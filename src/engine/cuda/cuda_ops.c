@@ -29,7 +29,7 @@ static struct {
     size_t count; /* devices that are told */
 } gpus = { .once = PTHREAD_ONCE_INIT };
 
-static int attribute(int device, enum cudaDeviceAttr a)
+static int gpu_attribute(int device, enum cudaDeviceAttr a)
 {
     int v = 0;
 
@@ -41,7 +41,7 @@ static bool look_at(int device, struct gpu *g)
     static struct cudaDeviceProp prop; /* large; there is one thread here */
     const char *sm = getenv("STOKER_SM");
 
-    if (attribute(device, cudaDevAttrComputeCapabilityMajor) < 8 ||
+    if (gpu_attribute(device, cudaDevAttrComputeCapabilityMajor) < 8 ||
         cudaGetDeviceProperties(&prop, device) != cudaSuccess)
         return false;
     g->index = device;
@@ -55,7 +55,7 @@ static bool look_at(int device, struct gpu *g)
     return true;
 }
 
-static void look(void)
+static void look_at_gpus(void)
 {
     const char *claim = getenv("STOKER_CUDA_COUNT");
     int count = 0;
@@ -72,7 +72,7 @@ static void look(void)
 
 static size_t op_count(void)
 {
-    (void)pthread_once(&gpus.once, look);
+    (void)pthread_once(&gpus.once, look_at_gpus);
     return gpus.count;
 }
 
@@ -101,7 +101,7 @@ static struct gpu *gpu_of(const char *device)
 /* ---- errors ---- */
 
 /* An error that stays is told by the next call too. */
-static bool stays(cudaError_t e)
+static bool error_stays(cudaError_t e)
 {
     (void)cudaGetLastError();
     if (e == cudaErrorMemoryAllocation || e == cudaErrorInvalidValue)
@@ -116,7 +116,7 @@ bool cu_ok(struct cu_try *t, cudaError_t e, const char *call, const char *what)
 
     if (e == cudaSuccess || t->rc != RC_OK)
         return t->rc == RC_OK;
-    gone = stays(e);
+    gone = error_stays(e);
     if (gone)
         atomic_store(&t->gpu->lost, true);
     t->rc = e == cudaErrorMemoryAllocation ? RC_LIMIT : RC_NODEV;
@@ -141,7 +141,7 @@ size_t cu_type_bytes(enum gk_type t)
 /* ---- the engine ---- */
 static void op_unload(struct eng *base)
 {
-    struct net *e = (struct net *)base;
+    struct cuda_net *e = (struct cuda_net *)base;
 
     if (!e)
         return;
@@ -157,7 +157,7 @@ static void op_unload(struct eng *base)
     (void)cudaGetLastError();
 }
 
-static enum rc open_gpu(struct net *e, struct err *err)
+static enum rc open_gpu(struct cuda_net *e, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
 
@@ -182,7 +182,7 @@ static enum rc op_load(const struct model *m, const struct eng_opts *o, struct e
 {
     const char *timed = getenv("STOKER_CUDA_TIMES");
     struct gpu *g = gpu_of(o->device);
-    struct net *e;
+    struct cuda_net *e;
     enum rc rc;
 
     if (!g)
@@ -218,7 +218,7 @@ static enum rc op_load(const struct model *m, const struct eng_opts *o, struct e
 }
 
 /* Before every call that works on a model. */
-static bool ready(struct net *e, struct cu_try *t)
+static bool model_ready(struct cuda_net *e, struct cu_try *t)
 {
     if (atomic_load(&e->gpu->lost))
         t->rc = cu_host()->fail(t->err, RC_NODEV, "GPU %d '%s' is lost to this process",
@@ -229,51 +229,51 @@ static bool ready(struct net *e, struct cu_try *t)
 static enum rc op_run(struct eng *base, const struct eng_batch *b, enum eng_want want, float *out,
                       struct err *err)
 {
-    struct net *e = (struct net *)base;
+    struct cuda_net *e = (struct cuda_net *)base;
     struct cu_try t = { e->gpu, err, RC_OK };
 
     assert(!e->away);
-    return ready(e, &t) ? net_run(e, b, want, out, err) : t.rc;
+    return model_ready(e, &t) ? net_run(e, b, want, out, err) : t.rc;
 }
 
 static enum rc op_submit(struct eng *base, const struct eng_batch *b, enum eng_want want,
                          float *out, struct err *err)
 {
-    struct net *e = (struct net *)base;
+    struct cuda_net *e = (struct cuda_net *)base;
     struct cu_try t = { e->gpu, err, RC_OK };
 
     assert(!e->away);
-    return ready(e, &t) ? net_submit(e, b, want, out, err) : t.rc;
+    return model_ready(e, &t) ? net_submit(e, b, want, out, err) : t.rc;
 }
 
 static enum rc op_collect(struct eng *base, bool *out_done, struct err *err)
 {
-    struct net *e = (struct net *)base;
+    struct cuda_net *e = (struct cuda_net *)base;
     struct cu_try t = { e->gpu, err, RC_OK };
 
     *out_done = true;
-    return ready(e, &t) ? net_collect(e, err) : t.rc;
+    return model_ready(e, &t) ? net_collect(e, err) : t.rc;
 }
 
 static enum rc op_swap_out(struct eng *base, struct err *err)
 {
-    struct net *e = (struct net *)base;
+    struct cuda_net *e = (struct cuda_net *)base;
     struct cu_try t = { e->gpu, err, RC_OK };
 
-    return ready(e, &t) ? net_swap_out(e, err) : t.rc;
+    return model_ready(e, &t) ? net_swap_out(e, err) : t.rc;
 }
 
 static enum rc op_swap_in(struct eng *base, struct err *err)
 {
-    struct net *e = (struct net *)base;
+    struct cuda_net *e = (struct cuda_net *)base;
     struct cu_try t = { e->gpu, err, RC_OK };
 
-    return ready(e, &t) ? net_swap_in(e, err) : t.rc;
+    return model_ready(e, &t) ? net_swap_in(e, err) : t.rc;
 }
 
 static uint64_t op_memory(const struct model *m, const struct eng_opts *o)
 {
-    struct net e = { .gpu = gpu_of(o->device) };
+    struct cuda_net e = { .gpu = gpu_of(o->device) };
     uint64_t bytes = 0;
 
     if (e.gpu && net_choose(&e, m, o, NULL) == RC_OK)
@@ -287,7 +287,7 @@ static void op_describe(const struct eng *base, char *out, size_t cap)
     static const char *const names[] = {
         [ENG_F16] = "f16", [ENG_BF16] = "bf16", [ENG_FP8] = "fp8"
     };
-    const struct net *e = (const struct net *)base;
+    const struct cuda_net *e = (const struct cuda_net *)base;
     size_t lt = net_products_count(e, CHOOSE_LT), split = net_products_count(e, CHOOSE_SPLIT90);
     char chosen[64] = "";
 
@@ -299,12 +299,12 @@ static void op_describe(const struct eng *base, char *out, size_t cap)
 
 static bool op_choice(const struct eng *base, size_t i, char *out, size_t cap)
 {
-    return net_products_tell((const struct net *)base, i, out, cap);
+    return net_products_tell((const struct cuda_net *)base, i, out, cap);
 }
 
 static double op_device_ms(const struct eng *base)
 {
-    const struct net *e = (const struct net *)base;
+    const struct cuda_net *e = (const struct cuda_net *)base;
 
     return e->timed && e->forward_ms > 0 ? e->forward_ms : NAN;
 }
@@ -340,14 +340,14 @@ EXPORT const struct eng_ops *stoker_engine(const struct eng_host *host)
     return &cu_ops;
 }
 
-static const struct net *net_of(const struct eng *e)
+static const struct cuda_net *net_of(const struct eng *e)
 {
-    return e && e->ops == &cu_ops ? (const struct net *)e : NULL;
+    return e && e->ops == &cu_ops ? (const struct cuda_net *)e : NULL;
 }
 
 EXPORT bool stoker_cuda_memory(const struct eng *e, struct stoker_cuda_memory *out)
 {
-    const struct net *n = net_of(e);
+    const struct cuda_net *n = net_of(e);
     size_t free_bytes = 0, total = 0;
     struct cu_arena *a;
 
@@ -367,7 +367,7 @@ EXPORT bool stoker_cuda_memory(const struct eng *e, struct stoker_cuda_memory *o
 
 EXPORT bool stoker_cuda_profile(const struct eng *e, double out[STOKER_CUDA_STEPS])
 {
-    const struct net *n = net_of(e);
+    const struct cuda_net *n = net_of(e);
 
     if (!n || !n->profile)
         return false;
@@ -377,7 +377,7 @@ EXPORT bool stoker_cuda_profile(const struct eng *e, double out[STOKER_CUDA_STEP
 
 EXPORT bool stoker_cuda_graphs(const struct eng *e, uint64_t *kept, uint64_t *replayed)
 {
-    const struct net *n = net_of(e);
+    const struct cuda_net *n = net_of(e);
 
     if (!n)
         return false;

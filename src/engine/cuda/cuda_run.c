@@ -26,12 +26,12 @@ enum {
 };
 
 /* ---- slots ---- */
-static size_t length_buckets(const struct net *e)
+static size_t length_buckets(const struct cuda_net *e)
 {
     return e->tokens_max / LENGTH_STEP + 1;
 }
 
-static enum rc pinned(struct net *e, void **p, size_t *have, size_t want, struct err *err)
+static enum rc pinned_room(struct cuda_net *e, void **p, size_t *have, size_t want, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     void *more = NULL;
@@ -50,7 +50,7 @@ static enum rc pinned(struct net *e, void **p, size_t *have, size_t want, struct
 }
 
 /* Bytes of the vectors or scores of the largest pass. */
-static size_t vectors_most(const struct net *e)
+static size_t vectors_most(const struct cuda_net *e)
 {
     const struct model *m = e->base.model;
     size_t width = cu_max(net_width(m, ENG_VECTORS), net_width(m, ENG_SCORES));
@@ -70,7 +70,7 @@ static void event_free(cudaEvent_t e)
         (void)cudaEventDestroy(e);
 }
 
-enum rc net_slots_open(struct net *e, struct err *err)
+enum rc net_slots_open(struct cuda_net *e, struct err *err)
 {
     size_t tokens = e->pass_tokens, sequences = CU_PASS_SEQUENCES;
     size_t most = net_layout_batch(tokens, sequences, net_tiles_max(tokens, sequences)).bytes;
@@ -98,7 +98,7 @@ enum rc net_slots_open(struct net *e, struct err *err)
     return t.rc;
 }
 
-void net_slots_close(struct net *e)
+void net_slots_close(struct cuda_net *e)
 {
     for (size_t i = 0; i < CU_SLOTS; i++) {
         struct cu_slot *s = &e->slots[i];
@@ -120,7 +120,7 @@ void net_slots_close(struct net *e)
 }
 
 /* Waits for what the slot has under way and hands it over. */
-static bool collect(struct net *e, struct cu_slot *s, struct cu_try *t)
+static bool collect_slot(struct cuda_net *e, struct cu_slot *s, struct cu_try *t)
 {
     (void)e;
     if (!s->busy)
@@ -136,7 +136,7 @@ static bool collect(struct net *e, struct cu_slot *s, struct cu_try *t)
 /* ---- staging ---- */
 
 /* Some sequences of a batch, which one pass takes. */
-struct part {
+struct run_part {
     const struct eng_batch *b;
     const uint32_t *pick; /* the slot's */
     size_t sequences, tokens;
@@ -149,21 +149,21 @@ static size_t length_of(const struct eng_batch *b, size_t s)
     return b->starts[s + 1] - b->starts[s];
 }
 
-static size_t part_length(const struct part *p, size_t s)
+static size_t part_length(const struct run_part *p, size_t s)
 {
     return length_of(p->b, p->pick[s]);
 }
 
-static bool runs_in16(const struct net *e, const struct eng_batch *b, size_t s)
+static bool runs_in16(const struct cuda_net *e, const struct eng_batch *b, size_t s)
 {
     return e->short_tokens && length_of(b, s) <= e->short_tokens;
 }
 
 /* As many sequences from *at on as a pass takes, and at least one if there is one of that kind. */
-static struct part next_part(struct net *e, const struct eng_batch *b, bool in16, size_t *at,
-                             struct cu_slot *s)
+static struct run_part next_part(struct cuda_net *e, const struct eng_batch *b, bool in16,
+                                 size_t *at, struct cu_slot *s)
 {
-    struct part p = { .b = b, .pick = s->pick, .in16 = in16 };
+    struct run_part p = { .b = b, .pick = s->pick, .in16 = in16 };
 
     for (; *at < b->sequences; ++*at) {
         size_t n = length_of(b, *at);
@@ -179,7 +179,7 @@ static struct part next_part(struct net *e, const struct eng_batch *b, bool in16
     return p;
 }
 
-static bool one_part(const struct net *e, const struct eng_batch *b)
+static bool one_part(const struct cuda_net *e, const struct eng_batch *b)
 {
     bool alike = true;
 
@@ -190,7 +190,7 @@ static bool one_part(const struct net *e, const struct eng_batch *b)
 }
 
 /* e->order: the part's sequences, the longest first, by steps of LENGTH_STEP tokens. */
-static void sort_lengths(struct net *e, const struct part *p)
+static void sort_lengths(struct cuda_net *e, const struct run_part *p)
 {
     size_t n = p->sequences, buckets = length_buckets(e);
 
@@ -208,8 +208,8 @@ static void sort_lengths(struct net *e, const struct part *p)
 }
 
 /* `starts`: of the part's sequences in the pass. */
-static size_t stage_tiles(struct net *e, const struct part *p, const uint32_t *starts, size_t rows,
-                          struct gk_tile *out)
+static size_t stage_tiles(struct cuda_net *e, const struct run_part *p, const uint32_t *starts,
+                          size_t rows, struct gk_tile *out)
 {
     size_t n = 0;
 
@@ -227,8 +227,8 @@ static size_t stage_tiles(struct net *e, const struct part *p, const uint32_t *s
     return n;
 }
 
-static void stage(struct net *e, const struct part *p, const struct cu_pass *pass,
-                  unsigned char *to)
+static void stage_part(struct cuda_net *e, const struct run_part *p, const struct cu_pass *pass,
+                       unsigned char *to)
 {
     const struct cu_layout *at = &pass->at;
     const struct eng_batch *b = p->b;
@@ -260,7 +260,7 @@ static void stage(struct net *e, const struct part *p, const struct cu_pass *pas
 }
 
 /* The next power of two: room then grows a few times and no more. */
-static size_t roomy(size_t n, size_t most)
+static size_t room_for(size_t n, size_t most)
 {
     size_t size = 256;
 
@@ -269,7 +269,7 @@ static size_t roomy(size_t n, size_t most)
     return cu_max(cu_min(size, most), n);
 }
 
-static size_t part_tiles(const struct part *p, size_t rows)
+static size_t part_tiles(const struct run_part *p, size_t rows)
 {
     size_t n = 0;
 
@@ -279,8 +279,8 @@ static size_t part_tiles(const struct part *p, size_t rows)
 }
 
 /* Sizes of the pass and memory for it: those of its bucket, or its own. */
-static enum rc prepare(struct net *e, const struct part *part, enum eng_want want,
-                       struct cu_slot *s, struct cu_pass *out, struct err *err)
+static enum rc prepare_pass(struct cuda_net *e, const struct run_part *part, enum eng_want want,
+                            struct cu_slot *s, struct cu_pass *out, struct err *err)
 {
     size_t tokens = part->tokens, sequences = part->sequences, tiles;
     size_t width = net_width(e->base.model, want);
@@ -302,16 +302,16 @@ static enum rc prepare(struct net *e, const struct part *part, enum eng_want wan
     p.block = s->block.base;
     if (p.counted && want != ENG_TOKENS && sequences * width * sizeof(float) <= CU_GRAPH_BACK)
         p.to = s->graph_back;
-    rc = net_room(e, roomy(tokens, e->pass_tokens), roomy(sequences, CU_PASS_SEQUENCES), err);
+    rc = net_room(e, room_for(tokens, e->pass_tokens), room_for(sequences, CU_PASS_SEQUENCES), err);
     if (rc == RC_OK)
-        rc = pinned(e, (void **)&s->stage, &s->stage_bytes, p.at.bytes, err);
+        rc = pinned_room(e, (void **)&s->stage, &s->stage_bytes, p.at.bytes, err);
     if (rc == RC_OK && want != ENG_TOKENS && !p.counted) {
         rc = region_commit(&s->vectors, part->sequences * width * sizeof(float), e->stream, err);
         p.to = (float *)(void *)s->vectors.base;
     }
     if (rc == RC_OK && want != ENG_TOKENS && p.to != s->graph_back)
-        rc = pinned(e, (void **)&s->back, &s->back_bytes, part->sequences * width * sizeof(float),
-                    err);
+        rc = pinned_room(e, (void **)&s->back, &s->back_bytes,
+                         part->sequences * width * sizeof(float), err);
     if (rc == RC_OK)
         *out = p;
     return rc;
@@ -320,8 +320,8 @@ static enum rc prepare(struct net *e, const struct part *part, enum eng_want wan
 /* ---- running ---- */
 
 /* Rows at .. at + n of the pass to where they stand in the batch. */
-static void place_rows(const struct part *p, size_t at, size_t n, const float *from, size_t hidden,
-                       float *out)
+static void place_rows(const struct run_part *p, size_t at, size_t n, const float *from,
+                       size_t hidden, float *out)
 {
     for (size_t s = 0, row = 0, count; s < p->sequences; s++, row += count) {
         size_t first, end;
@@ -336,16 +336,16 @@ static void place_rows(const struct part *p, size_t at, size_t n, const float *f
 }
 
 /* The rows as f32, some at a time. */
-static enum rc fetch_rows(struct net *e, struct cu_slot *s, const struct part *p, float *out,
-                          struct err *err)
+static enum rc fetch_rows(struct cuda_net *e, struct cu_slot *s, const struct run_part *p,
+                          float *out, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     size_t hidden = e->base.model->hidden, rows = p->tokens,
            some = e->room.rows32.used / (hidden * sizeof(float));
     float *wide = (float *)(void *)e->room.rows32.base;
 
-    t.rc = pinned(e, (void **)&s->back, &s->back_bytes, cu_min(some, rows) * hidden * sizeof(float),
-                  err);
+    t.rc = pinned_room(e, (void **)&s->back, &s->back_bytes,
+                       cu_min(some, rows) * hidden * sizeof(float), err);
     for (size_t at = 0; at < rows && t.rc == RC_OK; at += some) {
         size_t n = cu_min(some, rows - at), bytes = n * hidden * sizeof(float);
         const void *x = e->room.x.base + at * e->ld * cu_type_bytes(e->type);
@@ -360,7 +360,7 @@ static enum rc fetch_rows(struct net *e, struct cu_slot *s, const struct part *p
     return t.rc;
 }
 
-static bool launch(struct net *e, const struct cu_pass *p, int slot, struct cu_try *t)
+static bool launch_pass(struct cuda_net *e, const struct cu_pass *p, int slot, struct cu_try *t)
 {
     if (p->counted)
         t->rc = graph_run(e, p, slot, t->err);
@@ -372,14 +372,15 @@ static bool launch(struct net *e, const struct cu_pass *p, int slot, struct cu_t
 }
 
 /* What comes next on `then` waits for what is on `first` now. */
-static bool behind(cudaStream_t then, cudaStream_t first, cudaEvent_t mark, struct cu_try *t)
+static bool wait_behind(cudaStream_t then, cudaStream_t first, cudaEvent_t mark, struct cu_try *t)
 {
     return cu_ok(t, cudaEventRecord(mark, first), "cudaEventRecord", "a batch") &&
            cu_ok(t, cudaStreamWaitEvent(then, mark, 0), "cudaStreamWaitEvent", "a batch");
 }
 
 /* The batch onto the device: a small one by a kernel, which starts sooner than a copy. */
-static bool send(struct net *e, const struct cu_pass *p, struct cu_slot *s, struct cu_try *t)
+static bool send_batch(struct cuda_net *e, const struct cu_pass *p, struct cu_slot *s,
+                       struct cu_try *t)
 {
     size_t bytes = e->token_type ? p->at.bytes : p->at.types;
 
@@ -387,11 +388,12 @@ static bool send(struct net *e, const struct cu_pass *p, struct cu_slot *s, stru
         return cu_ok(t, gk_fetch(s->stage, s->block.base, bytes, e->stream), "launch", "a batch");
     return cu_ok(t, cudaMemcpyAsync(s->block.base, s->stage, bytes, cudaMemcpyHostToDevice, e->up),
                  "cudaMemcpyAsync", "a batch") &&
-           behind(e->stream, e->up, s->sent, t);
+           wait_behind(e->stream, e->up, s->sent, t);
 }
 
 /* The results back, where the last kernel does not leave them there. */
-static bool take(struct net *e, const struct cu_pass *p, struct cu_slot *s, struct cu_try *t)
+static bool take_results(struct cuda_net *e, const struct cu_pass *p, struct cu_slot *s,
+                         struct cu_try *t)
 {
     bool there = p->to == s->graph_back; /* where the last kernel left them */
     const float *from = p->to ? p->to : net_result(e, p->want);
@@ -399,45 +401,45 @@ static bool take(struct net *e, const struct cu_pass *p, struct cu_slot *s, stru
     cudaStream_t on = p->counted ? e->stream : e->down;
 
     s->result = there ? p->to : s->back;
-    return (p->counted || behind(e->down, e->stream, s->computed, t)) &&
+    return (p->counted || wait_behind(e->down, e->stream, s->computed, t)) &&
            (there || cu_ok(t, cudaMemcpyAsync(s->back, from, bytes, cudaMemcpyDeviceToHost, on),
                            "cudaMemcpyAsync", "vectors")) &&
            cu_ok(t, cudaEventRecord(s->done, on), "cudaEventRecord", "a batch");
 }
 
-static void drain(struct net *e)
+static void drain_streams(struct cuda_net *e)
 {
     (void)cudaStreamSynchronize(e->up);
     (void)cudaStreamSynchronize(e->stream);
     (void)cudaStreamSynchronize(e->down);
 }
 
-static enum rc run_part(struct net *e, const struct part *part, enum eng_want want, int slot,
-                        float *out, struct err *err)
+static enum rc run_part(struct cuda_net *e, const struct run_part *part, enum eng_want want,
+                        int slot, float *out, struct err *err)
 {
     struct cu_slot *s = &e->slots[slot];
     struct cu_try t = { e->gpu, err, RC_OK };
     struct cu_pass p;
 
     assert(!s->busy);
-    t.rc = prepare(e, part, want, s, &p, err);
+    t.rc = prepare_pass(e, part, want, s, &p, err);
     if (t.rc != RC_OK)
         return t.rc;
-    stage(e, part, &p, s->stage);
-    if (!send(e, &p, s, &t) ||
+    stage_part(e, part, &p, s->stage);
+    if (!send_batch(e, &p, s, &t) ||
         (e->timed && part->first &&
          !cu_ok(&t, cudaEventRecord(e->began, e->stream), "cudaEventRecord", "a batch")) ||
-        !launch(e, &p, slot, &t))
+        !launch_pass(e, &p, slot, &t))
         return t.rc;
     if (want == ENG_TOKENS)
         return fetch_rows(e, s, part, out, err);
     s->out = out;
     s->width = net_width(e->base.model, want);
-    s->busy = take(e, &p, s, &t);
+    s->busy = take_results(e, &p, s, &t);
     return t.rc;
 }
 
-static void read_times(struct net *e, struct cu_try *t)
+static void read_times(struct cuda_net *e, struct cu_try *t)
 {
     float ms = 0;
 
@@ -446,7 +448,7 @@ static void read_times(struct net *e, struct cu_try *t)
         e->forward_ms = (double)ms;
 }
 
-enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
+enum rc net_run(struct cuda_net *e, const struct eng_batch *b, enum eng_want want, float *out,
                 struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
@@ -456,9 +458,9 @@ enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, fl
     profile_begin(e);
     while (t.rc == RC_OK) {
         int slot = (int)(parts % CU_SLOTS);
-        struct part part;
+        struct run_part part;
 
-        if (!collect(e, &e->slots[slot], &t))
+        if (!collect_slot(e, &e->slots[slot], &t))
             break;
         part = next_part(e, b, in16, &at, &e->slots[slot]);
         if (!part.sequences && in16)
@@ -472,19 +474,19 @@ enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, fl
         t.rc = run_part(e, &part, want, slot, out, err);
     }
     for (size_t i = 0; i < CU_SLOTS; i++)
-        (void)collect(e, &e->slots[(parts + i) % CU_SLOTS], &t);
+        (void)collect_slot(e, &e->slots[(parts + i) % CU_SLOTS], &t);
     if (t.rc == RC_OK)
         read_times(e, &t);
     if (t.rc == RC_OK)
         t.rc = profile_read(e, err);
     if (t.rc != RC_OK) /* what is still under way ends before its memory is used again */
-        drain(e);
+        drain_streams(e);
     return t.rc;
 }
 
 /* A batch of several passes, or one of tokens, runs at once: what is under way before it ends
  * with it, and is handed over when it is asked for. */
-enum rc net_submit(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
+enum rc net_submit(struct cuda_net *e, const struct eng_batch *b, enum eng_want want, float *out,
                    struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
@@ -494,8 +496,8 @@ enum rc net_submit(struct net *e, const struct eng_batch *b, enum eng_want want,
         return cu_host()->fail(err, RC_LIMIT, "%d batches are on the GPU already", CU_SLOTS);
     if (!one_part(e, b) || want == ENG_TOKENS) {
         t.rc = net_run(e, b, want, out, err);
-    } else if (collect(e, &e->slots[e->slot_next], &t)) {
-        struct part all;
+    } else if (collect_slot(e, &e->slots[e->slot_next], &t)) {
+        struct run_part all;
         size_t at = 0;
 
         slot = e->slot_next;
@@ -509,7 +511,7 @@ enum rc net_submit(struct net *e, const struct eng_batch *b, enum eng_want want,
     return t.rc;
 }
 
-enum rc net_collect(struct net *e, struct err *err)
+enum rc net_collect(struct cuda_net *e, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     int slot = e->flights[0];
@@ -518,6 +520,6 @@ enum rc net_collect(struct net *e, struct err *err)
     e->flight_count--;
     memmove(e->flights, e->flights + 1, e->flight_count * sizeof(*e->flights));
     if (slot >= 0)
-        (void)collect(e, &e->slots[slot], &t);
+        (void)collect_slot(e, &e->slots[slot], &t);
     return t.rc;
 }

@@ -47,7 +47,7 @@ static const uint32_t calib_lengths[CALIB_SEQUENCES] = { 5, 6, 7, 8, 12, 16, 24,
 static const char *const product_names[CU_PRODUCTS] = { "qkv", "o", "ffn1", "ffn2" };
 
 struct calib {
-    struct net *e;
+    struct cuda_net *e;
     struct region wide;   /* one matrix as f32 */
     struct region means;  /* f32: the mean row of each product, mean_of() */
     float *rows16, *rows; /* owned: the batch's vectors in 16 bits; now */
@@ -59,11 +59,11 @@ struct calib {
 };
 
 /* ---- the batch ---- */
-struct words {
+struct fp8_words {
     uint32_t ids[CALIB_TOKENS], starts[CALIB_SEQUENCES + 1];
 };
 
-static void make_words(const struct net *e, struct words *w)
+static void make_words(const struct cuda_net *e, struct fp8_words *w)
 {
     uint64_t seed = 1;
 
@@ -76,7 +76,7 @@ static void make_words(const struct net *e, struct words *w)
     }
 }
 
-static size_t words_count(const struct net *e)
+static size_t words_count(const struct cuda_net *e)
 {
     size_t n = 0;
 
@@ -87,7 +87,7 @@ static size_t words_count(const struct net *e)
 
 static enum rc run_words(struct calib *c, float *out, struct err *err)
 {
-    struct words w;
+    struct fp8_words w;
 
     make_words(c->e, &w);
     return net_run(
@@ -154,7 +154,7 @@ static double loss_of(const struct calib *c, bool worst)
 
 /* Where the mean row of a product stands, of as many floats as it has columns in; past the last
  * one: how many floats there are. */
-static size_t mean_at(const struct net *e, size_t layer, int p)
+static size_t mean_at(const struct cuda_net *e, size_t layer, int p)
 {
     const size_t k[CU_PRODUCTS] = { e->ld, e->wide, e->ld, e->ffn };
     size_t at = layer * (2 * e->ld + e->wide + e->ffn);
@@ -169,10 +169,11 @@ static float *mean_of(const struct calib *c, size_t layer, int p)
     return (float *)(void *)c->means.base + mean_at(c->e, layer, p);
 }
 
-static cudaError_t look(void *arg, size_t layer, enum cu_product of, const void *x, int n)
+static cudaError_t look_at_product(void *arg, size_t layer, enum cu_product of, const void *x,
+                                   int n)
 {
     struct calib *c = arg;
-    struct net *e = c->e;
+    struct cuda_net *e = c->e;
     struct cu_layer *l = &e->layers[layer];
     int rows = (int)words_count(e);
     cudaError_t error = gk_mean(e->type, x, (size_t)n, rows, n, mean_of(c, layer, of), e->stream);
@@ -184,9 +185,9 @@ static cudaError_t look(void *arg, size_t layer, enum cu_product of, const void 
 }
 
 /* The batch is already in the slot's block: run_words() was there before. */
-static enum rc measure(struct calib *c, struct err *err)
+static enum rc measure_ranges(struct calib *c, struct err *err)
 {
-    struct net *e = c->e;
+    struct cuda_net *e = c->e;
     struct cu_try t = { e->gpu, err, RC_OK };
     size_t tokens = graph_tokens(words_count(e));
     size_t sequences = graph_sequences(CALIB_SEQUENCES, tokens);
@@ -199,7 +200,7 @@ static enum rc measure(struct calib *c, struct err *err)
                          .block = e->slots[0].block.base,
                          .at = net_layout_batch(tokens, sequences, tiles),
                          .want = ENG_TOKENS,
-                         .seen = look,
+                         .seen = look_at_product,
                          .arg = c };
     size_t bytes = mean_at(e, e->base.model->layers, 0) * sizeof(float);
 
@@ -221,9 +222,9 @@ static enum rc measure(struct calib *c, struct err *err)
 }
 
 /* ---- 2: matrices ---- */
-static enum rc quantize(struct calib *c, struct err *err)
+static enum rc quantize_matrices(struct calib *c, struct err *err)
 {
-    struct net *e = c->e;
+    struct cuda_net *e = c->e;
     struct cu_try t = { e->gpu, err, RC_OK };
     float *wide = (float *)(void *)c->wide.base;
 
@@ -250,7 +251,7 @@ static enum rc quantize(struct calib *c, struct err *err)
 
 static enum rc make_matrices(struct calib *c, struct err *err)
 {
-    struct net *e = c->e;
+    struct cuda_net *e = c->e;
     size_t layers = e->base.model->layers, largest;
     enum rc rc;
 
@@ -268,11 +269,11 @@ static enum rc make_matrices(struct calib *c, struct err *err)
         rc = region_open(e->gpu, "a matrix", largest, &c->wide, err);
     if (rc == RC_OK)
         rc = region_commit(&c->wide, largest, e->stream, err);
-    return rc == RC_OK ? quantize(c, err) : rc;
+    return rc == RC_OK ? quantize_matrices(c, err) : rc;
 }
 
 /* ---- 3: which stay ---- */
-static void use(struct calib *c, size_t layer, int p, bool as8)
+static void use_product(struct calib *c, size_t layer, int p, bool as8)
 {
     const struct cu_linear *as16 = &c->e->layers16[layer].product[p];
     struct cu_linear *now = &c->e->layers[layer].product[p];
@@ -283,26 +284,26 @@ static void use(struct calib *c, size_t layer, int p, bool as8)
 }
 
 /* The second product of a feed-forward block takes e4m3 from the first alone. */
-static enum rc weigh(struct calib *c, size_t layer, int p, struct err *err)
+static enum rc weigh_product(struct calib *c, size_t layer, int p, struct err *err)
 {
     enum rc rc;
 
-    use(c, layer, p, true);
+    use_product(c, layer, p, true);
     if (p == CU_FFN2)
-        use(c, layer, CU_FFN1, true);
+        use_product(c, layer, CU_FFN1, true);
     rc = run_words(c, c->rows, err);
     c->loss[layer][p] = loss_of(c, false);
     if (p == CU_FFN2)
         c->loss[layer][p] -= c->loss[layer][CU_FFN1];
     c->loss[layer][p] = fmax(c->loss[layer][p], 0);
-    use(c, layer, p, false);
+    use_product(c, layer, p, false);
     if (p == CU_FFN2)
-        use(c, layer, CU_FFN1, false);
+        use_product(c, layer, CU_FFN1, false);
     return rc;
 }
 
 /* What is lost for each operation that e4m3 makes faster. */
-static double price(const struct calib *c, uint16_t at)
+static double price_of(const struct calib *c, uint16_t at)
 {
     const struct cu_linear *l = &c->as8[at / CU_PRODUCTS].product[at % CU_PRODUCTS];
 
@@ -316,14 +317,14 @@ static void sort_list(struct calib *c)
     for (size_t i = 0; i < n; i++) {
         size_t at = i;
 
-        for (; at > 0 && price(c, c->list[at - 1]) < price(c, (uint16_t)i); at--)
+        for (; at > 0 && price_of(c, c->list[at - 1]) < price_of(c, (uint16_t)i); at--)
             c->list[at] = c->list[at - 1];
         c->list[at] = (uint16_t)i;
     }
 }
 
 /* The first `kept` of the list stay in 16 bits; what is lost then? */
-static enum rc lose(struct calib *c, size_t kept, double *out, struct err *err)
+static enum rc lose_with(struct calib *c, size_t kept, double *out, struct err *err)
 {
     size_t layers = c->e->base.model->layers;
     enum rc rc;
@@ -334,7 +335,7 @@ static enum rc lose(struct calib *c, size_t kept, double *out, struct err *err)
     for (size_t i = 0; i < layers; i++) {
         c->keep[i][CU_FFN2] |= c->keep[i][CU_FFN1];
         for (int p = 0; p < CU_PRODUCTS; p++)
-            use(c, i, p, !c->keep[i][p]);
+            use_product(c, i, p, !c->keep[i][p]);
     }
     rc = run_words(c, c->rows, err);
     *out = loss_of(c, true);
@@ -356,13 +357,13 @@ static enum rc keep_enough(struct calib *c, struct err *err)
     while (low < high && rc == RC_OK) {
         size_t mid = (low + high) / 2;
 
-        rc = lose(c, mid, &loss, err);
+        rc = lose_with(c, mid, &loss, err);
         if (loss <= most_of(c))
             high = mid;
         else
             low = mid + 1;
     }
-    return rc == RC_OK ? lose(c, high, &loss, err) : rc;
+    return rc == RC_OK ? lose_with(c, high, &loss, err) : rc;
 }
 
 static size_t count_kept(const struct calib *c)
@@ -378,7 +379,7 @@ static size_t count_kept(const struct calib *c)
 /* "3 of 24 products in 16 bits: 0.o 5.ffn1 5.ffn2" */
 static void name_kept(struct calib *c)
 {
-    struct net *e = c->e;
+    struct cuda_net *e = c->e;
     size_t kept = count_kept(c), all = e->base.model->layers * CU_PRODUCTS, used;
 
     if (!kept)
@@ -399,17 +400,17 @@ static void name_kept(struct calib *c)
 }
 
 /* What each product costs alone, then how many stay. */
-static enum rc choose(struct calib *c, struct err *err)
+static enum rc choose_kept(struct calib *c, struct err *err)
 {
     size_t layers = c->e->base.model->layers;
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < layers; i++)
         for (int p = 0; p < CU_PRODUCTS; p++)
-            use(c, i, p, false);
+            use_product(c, i, p, false);
     for (size_t i = 0; i < layers && rc == RC_OK; i++)
         for (int p = 0; p < CU_PRODUCTS && rc == RC_OK; p++)
-            rc = weigh(c, i, p, err);
+            rc = weigh_product(c, i, p, err);
     if (rc != RC_OK)
         return rc;
     sort_list(c);
@@ -421,16 +422,16 @@ static enum rc choose(struct calib *c, struct err *err)
 /* All in e4m3, with biases of its own or those of 16 bits: the loss of the worst text. */
 static enum rc choose_biases(struct calib *c, double *out, struct err *err)
 {
-    enum rc rc = lose(c, 0, out, err);
+    enum rc rc = lose_with(c, 0, out, err);
     double without = loss_of(c, false);
 
     c->rebias = true;
     if (rc == RC_OK)
-        rc = lose(c, 0, out, err);
+        rc = lose_with(c, 0, out, err);
     if (rc != RC_OK || loss_of(c, false) <= REBIAS * without)
         return rc;
     c->rebias = false;
-    return lose(c, 0, out, err);
+    return lose_with(c, 0, out, err);
 }
 
 static enum rc choose_all(struct calib *c, struct err *err)
@@ -438,10 +439,10 @@ static enum rc choose_all(struct calib *c, struct err *err)
     double loss = 0;
     enum rc rc = choose_biases(c, &loss, err);
 
-    return rc == RC_OK && loss > most_of(c) ? choose(c, err) : rc;
+    return rc == RC_OK && loss > most_of(c) ? choose_kept(c, err) : rc;
 }
 
-enum rc net_to_fp8(struct net *e, struct err *err)
+enum rc net_to_fp8(struct cuda_net *e, struct err *err)
 {
     size_t layers = e->base.model->layers, floats = words_count(e) * e->base.model->hidden;
     struct calib *c = cu_host()->alloc(1, sizeof(*c));
@@ -455,7 +456,7 @@ enum rc net_to_fp8(struct net *e, struct err *err)
     c->as8 = cu_host()->alloc(layers, sizeof(*c->as8));
     rc = run_words(c, c->rows16, err);
     if (rc == RC_OK)
-        rc = measure(c, err);
+        rc = measure_ranges(c, err);
     if (rc == RC_OK)
         rc = make_matrices(c, err);
     if (rc == RC_OK)

@@ -29,7 +29,7 @@ static const char *const impl_names[CHOOSE_IMPLS] = { "sm90", "sm80", "lt", "spl
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static bool say(char err[CHOOSE_TEXT_MAX], const char *what, const char *about)
+static bool say_about(char err[CHOOSE_TEXT_MAX], const char *what, const char *about)
 {
     (void)snprintf(err, CHOOSE_TEXT_MAX, "%s '%.160s'", what, about);
     return false;
@@ -50,7 +50,7 @@ int choose_bucket(int m)
     return b;
 }
 
-static bool plain(char c)
+static bool is_plain(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
@@ -61,7 +61,7 @@ static void copy_plain(char *to, size_t cap, const char *from)
     size_t i = 0;
 
     for (; from[i] && i + 1 < cap; i++)
-        to[i] = plain(from[i]) ? from[i] : '_';
+        to[i] = is_plain(from[i]) ? from[i] : '_';
     to[i] = '\0';
 }
 
@@ -128,23 +128,23 @@ bool choose_path(char out[CHOOSE_PATH_MAX], const char *gpu, const char *driver,
         if (!at || at[0] != '/')
             continue;
         n = snprintf(out, CHOOSE_PATH_MAX, "%s%s/cuda-%s-%s.txt", at, places[i].below, g, d);
-        return (n > 0 && n < CHOOSE_PATH_MAX) || say(err, "the path is too long", at);
+        return (n > 0 && n < CHOOSE_PATH_MAX) || say_about(err, "the path is too long", at);
     }
-    return say(err, "no folder for choices", "no XDG_CACHE_HOME or HOME is a path");
+    return say_about(err, "no folder for choices", "no XDG_CACHE_HOME or HOME is a path");
 }
 
 /* ---- a line ---- */
-struct cursor {
+struct choices_cursor {
     const char *p, *end;
 };
 
 /* The next field, up to one blank or the line's end, which must not be empty. */
-static bool field(struct cursor *c, char out[FIELD_MAX])
+static bool next_field(struct choices_cursor *c, char out[FIELD_MAX])
 {
     size_t n = 0;
 
     while (c->p < c->end && *c->p != ' ') {
-        if (n + 1 >= FIELD_MAX || !plain(*c->p))
+        if (n + 1 >= FIELD_MAX || !is_plain(*c->p))
             return false;
         out[n++] = *c->p++;
     }
@@ -154,11 +154,11 @@ static bool field(struct cursor *c, char out[FIELD_MAX])
     return n > 0;
 }
 
-static bool field_name(struct cursor *c, const char *const *names, size_t count, int *out)
+static bool field_name(struct choices_cursor *c, const char *const *names, size_t count, int *out)
 {
     char f[FIELD_MAX];
 
-    if (!field(c, f))
+    if (!next_field(c, f))
         return false;
     for (size_t i = 0; i < count; i++)
         if (!strcmp(f, names[i])) {
@@ -169,12 +169,12 @@ static bool field_name(struct cursor *c, const char *const *names, size_t count,
 }
 
 /* Digits alone, no leading zero, 1 .. max. */
-static bool field_number(struct cursor *c, int max, int *out)
+static bool field_number(struct choices_cursor *c, int max, int *out)
 {
     char f[FIELD_MAX];
     long long v = 0;
 
-    if (!field(c, f) || f[0] == '0')
+    if (!next_field(c, f) || f[0] == '0')
         return false;
     for (const char *p = f; *p; p++) {
         if (*p < '0' || *p > '9')
@@ -188,12 +188,12 @@ static bool field_number(struct cursor *c, int max, int *out)
 }
 
 /* "12.25": hundredths of a microsecond. */
-static bool field_us(struct cursor *c, double *out)
+static bool field_us(struct choices_cursor *c, double *out)
 {
     char f[FIELD_MAX];
     size_t n, dots = 0;
 
-    if (!field(c, f))
+    if (!next_field(c, f))
         return false;
     n = strlen(f);
     for (size_t i = 0; i < n; i++) {
@@ -210,12 +210,12 @@ static bool field_us(struct cursor *c, double *out)
 }
 
 /* Sixteen digits of hex, lower case. */
-static bool field_word(struct cursor *c, uint64_t *out)
+static bool field_word(struct choices_cursor *c, uint64_t *out)
 {
     char f[FIELD_MAX];
     uint64_t v = 0;
 
-    if (!field(c, f) || strlen(f) != 16)
+    if (!next_field(c, f) || strlen(f) != 16)
         return false;
     for (const char *p = f; *p; p++) {
         if (*p >= '0' && *p <= '9')
@@ -231,7 +231,7 @@ static bool field_word(struct cursor *c, uint64_t *out)
 
 static bool parse_line(const char *p, const char *end, struct choose_entry *e)
 {
-    struct cursor c = { p, end };
+    struct choices_cursor c = { p, end };
     int impl = 0;
 
     memset(e, 0, sizeof(*e));
@@ -255,7 +255,7 @@ static bool parse_line(const char *p, const char *end, struct choose_entry *e)
 }
 
 /* ---- the whole file ---- */
-static bool same(const struct choose_key *a, const struct choose_key *b)
+static bool same_key(const struct choose_key *a, const struct choose_key *b)
 {
     return a->type == b->type && a->out_type == b->out_type && a->act == b->act && a->n == b->n &&
            a->k == b->k && a->bucket == b->bucket;
@@ -264,7 +264,7 @@ static bool same(const struct choose_key *a, const struct choose_key *b)
 const struct choose_entry *choose_find(const struct choose *c, const struct choose_key *key)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (same(&c->entries[i].key, key))
+        if (same_key(&c->entries[i].key, key))
             return &c->entries[i];
     return NULL;
 }
@@ -285,7 +285,7 @@ static void sum_line(const char *text, size_t len, char out[SUM_BYTES + 1])
 }
 
 /* What stands before the last line, when that is its sum; else 0. */
-static size_t summed(const char *text, size_t len)
+static size_t summed_bytes(const char *text, size_t len)
 {
     char line[SUM_BYTES + 1];
 
@@ -312,7 +312,7 @@ static const char *skip_head(const struct choose *c, const char *text, size_t le
 /* "library none", or its size, its time and its path, which is the rest of the line. */
 static bool parse_library(const char *p, const char *end, struct choose_library *out)
 {
-    struct cursor c = { p + sizeof(LIBRARY) - 1, end };
+    struct choices_cursor c = { p + sizeof(LIBRARY) - 1, end };
     size_t left;
 
     *out = (struct choose_library){ .path = "" };
@@ -341,7 +341,7 @@ static size_t format_library(const struct choose_library *l, char *out, size_t c
 
 bool choose_parse(struct choose *c, const char *text, size_t len, char err[CHOOSE_TEXT_MAX])
 {
-    size_t body = summed(text, len);
+    size_t body = summed_bytes(text, len);
     const char *end = text + body, *p = skip_head(c, text, body);
     const char *line = p ? memchr(p, '\n', (size_t)(end - p)) : NULL;
 
@@ -349,12 +349,12 @@ bool choose_parse(struct choose *c, const char *text, size_t len, char err[CHOOS
     c->changed = false;
     c->lib = (struct choose_library){ .path = "" };
     if (!body)
-        return say(err, "choices are damaged:", "the sum is not that of the lines");
+        return say_about(err, "choices are damaged:", "the sum is not that of the lines");
     if (!p)
-        return say(err, "choices are of another version than", c->stamp);
+        return say_about(err, "choices are of another version than", c->stamp);
     if (!line || !parse_library(p, line, &c->lib)) {
         c->lib = (struct choose_library){ .path = "" };
-        return say(err, "choices are not understood:", "line 2");
+        return say_about(err, "choices are not understood:", "line 2");
     }
     p = line + 1;
     while (p < end) {
@@ -438,7 +438,7 @@ bool choose_read(struct choose *c, const char *path, char err[CHOOSE_TEXT_MAX])
     (void)close(fd);
     if (n < 0 || len > CHOOSE_FILE_MAX) {
         free(text);
-        return say(err, "could not read, or too long:", path);
+        return say_about(err, "could not read, or too long:", path);
     }
     bool good = choose_parse(c, text, len, err);
     free(text);
@@ -452,7 +452,7 @@ static bool make_folders(const char *path, char err[CHOOSE_TEXT_MAX])
     int n = snprintf(folder, sizeof(folder), "%s", path);
 
     if (n < 0 || (size_t)n >= sizeof(folder))
-        return say(err, "the path is too long", path);
+        return say_about(err, "the path is too long", path);
     for (char *p = folder + 1; *p; p++) {
         if (*p != '/')
             continue;
@@ -489,7 +489,7 @@ bool choose_write(struct choose *c, const char *path, char err[CHOOSE_TEXT_MAX])
 
     if (!len || !make_folders(path, err)) {
         free(text);
-        return len ? false : say(err, "no memory for", path);
+        return len ? false : say_about(err, "no memory for", path);
     }
     (void)snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
     fd = mkostemp(temp, O_CLOEXEC);
@@ -525,8 +525,8 @@ void choose_merge(struct choose *c, const char *path)
 }
 
 /* ---- choosing ---- */
-static void remember(struct choose *c, const struct choose_key *key, const struct choose_way *way,
-                     double us)
+static void remember_choice(struct choose *c, const struct choose_key *key,
+                            const struct choose_way *way, double us)
 {
     if (c->count == CHOOSE_ENTRIES_MAX)
         return;
@@ -569,7 +569,7 @@ bool choose_best(struct choose *c, const struct choose_key *key, const struct ch
         least = surely;
         best = sure;
     }
-    remember(c, key, &best, least);
+    remember_choice(c, key, &best, least);
     *out = best;
     return true;
 }

@@ -100,7 +100,7 @@ static bool lt_may_win(const struct gemm_ways *w, const struct gk_gemm *g)
     return !w->sm90 || (g->act == GK_ACT_NONE && g->m >= LT_ROWS);
 }
 
-static size_t ways(void *arg, const struct choose_key *key, struct choose_way *out, size_t max)
+static size_t ways_of(void *arg, const struct choose_key *key, struct choose_way *out, size_t max)
 {
     const struct gemm_ways *w = arg;
     const struct gemm_one *one = &w->list[0];
@@ -130,7 +130,7 @@ static size_t ways(void *arg, const struct choose_key *key, struct choose_way *o
 }
 
 /* ---- measuring ---- */
-struct clock {
+struct way_clock {
     cudaEvent_t begin, end;
 };
 
@@ -162,7 +162,7 @@ static bool chain_capture(const struct gemm_ways *w, const struct choose_way *wa
 }
 
 /* Milliseconds of the chain; negative: it does not run. */
-static float chain_time(const struct gemm_ways *w, cudaGraphExec_t chain, const struct clock *c)
+static float chain_time(const struct gemm_ways *w, cudaGraphExec_t chain, const struct way_clock *c)
 {
     float least = -1;
 
@@ -181,10 +181,10 @@ static float chain_time(const struct gemm_ways *w, cudaGraphExec_t chain, const 
     return least;
 }
 
-static double measure(void *arg, const struct choose_key *key, const struct choose_way *way)
+static double measure_way(void *arg, const struct choose_key *key, const struct choose_way *way)
 {
     const struct gemm_ways *w = arg;
-    struct clock c = { NULL, NULL };
+    struct way_clock c = { NULL, NULL };
     cudaGraphExec_t chain = NULL;
     float ms = -1;
 
@@ -205,5 +205,5 @@ static double measure(void *arg, const struct choose_key *key, const struct choo
 
 struct choose_ops gemm_choose_ops(struct gemm_ways *w)
 {
-    return (struct choose_ops){ .arg = w, .ways = ways, .measure = measure };
+    return (struct choose_ops){ .arg = w, .ways = ways_of, .measure = measure_way };
 }

@@ -141,7 +141,7 @@ const char *gk_lt_path(const struct gk_lt *lt)
 }
 
 /* ---- describing a product ---- */
-struct plan {
+struct lt_plan {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t w, a, out;
     cublasLtMatmulPreference_t pref;
@@ -162,7 +162,7 @@ static cudaDataType_t type_of(enum gk_type t)
     return CUDA_R_32F;
 }
 
-static bool can(const struct gk_gemm *g, char err[GK_LT_TEXT_MAX])
+static bool can_multiply(const struct gk_gemm *g, char err[GK_LT_TEXT_MAX])
 {
     const char *why = NULL;
 
@@ -181,15 +181,15 @@ static bool can(const struct gk_gemm *g, char err[GK_LT_TEXT_MAX])
     return !why;
 }
 
-static bool set(struct gk_lt *lt, struct plan *p, cublasLtMatmulDescAttributes_t what,
-                const void *value, size_t bytes, char err[GK_LT_TEXT_MAX])
+static bool set_attribute(struct gk_lt *lt, struct lt_plan *p, cublasLtMatmulDescAttributes_t what,
+                          const void *value, size_t bytes, char err[GK_LT_TEXT_MAX])
 {
     return status_ok(lt->MatmulDescSetAttribute(p->desc, what, value, bytes),
                      "MatmulDescSetAttribute", err);
 }
 
-static bool describe(struct gk_lt *lt, struct plan *p, const struct gk_gemm *g, const void *bias16,
-                     char err[GK_LT_TEXT_MAX])
+static bool describe_product(struct gk_lt *lt, struct lt_plan *p, const struct gk_gemm *g,
+                             const void *bias16, char err[GK_LT_TEXT_MAX])
 {
     const cublasOperation_t turned = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = bias16 ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -197,22 +197,22 @@ static bool describe(struct gk_lt *lt, struct plan *p, const struct gk_gemm *g, 
 
     if (!status_ok(lt->MatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                    "MatmulDescCreate", err) ||
-        !set(lt, p, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof(turned), err) ||
-        !set(lt, p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue), err))
+        !set_attribute(lt, p, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof(turned), err) ||
+        !set_attribute(lt, p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue), err))
         return false;
-    if (bias16 &&
-        !set(lt, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, (const void *)&bias16, sizeof(bias16), err))
+    if (bias16 && !set_attribute(lt, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, (const void *)&bias16,
+                                 sizeof(bias16), err))
         return false;
     if (g->type != GK_E4M3)
         return true;
-    return set(lt, p, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof(fast), err) &&
-           set(lt, p, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, (const void *)&g->w_scale,
-               sizeof(g->w_scale), err) &&
-           set(lt, p, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, (const void *)&g->a_scale,
-               sizeof(g->a_scale), err);
+    return set_attribute(lt, p, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof(fast), err) &&
+           set_attribute(lt, p, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, (const void *)&g->w_scale,
+                         sizeof(g->w_scale), err) &&
+           set_attribute(lt, p, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, (const void *)&g->a_scale,
+                         sizeof(g->a_scale), err);
 }
 
-static void plan_release(struct gk_lt *lt, struct plan *p)
+static void plan_release(struct gk_lt *lt, struct lt_plan *p)
 {
     if (p->pref)
         (void)lt->MatmulPreferenceDestroy(p->pref);
@@ -227,14 +227,14 @@ static void plan_release(struct gk_lt *lt, struct plan *p)
 }
 
 /* The caller releases it whatever is returned. */
-static bool plan_init(struct gk_lt *lt, struct plan *p, const struct gk_gemm *g, const void *bias16,
-                      size_t room, char err[GK_LT_TEXT_MAX])
+static bool plan_init(struct gk_lt *lt, struct lt_plan *p, const struct gk_gemm *g,
+                      const void *bias16, size_t room, char err[GK_LT_TEXT_MAX])
 {
     cudaDataType_t in = type_of(g->type), out = type_of(g->out_type);
     uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
 
     memset(p, 0, sizeof(*p));
-    return can(g, err) && describe(lt, p, g, bias16, err) &&
+    return can_multiply(g, err) && describe_product(lt, p, g, bias16, err) &&
            status_ok(lt->MatrixLayoutCreate(&p->w, in, k, n, (int64_t)k), "MatrixLayoutCreate",
                      err) &&
            status_ok(lt->MatrixLayoutCreate(&p->a, in, k, m, (int64_t)g->lda), "MatrixLayoutCreate",
@@ -248,8 +248,8 @@ static bool plan_init(struct gk_lt *lt, struct plan *p, const struct gk_gemm *g,
 }
 
 /* ---- algorithms ---- */
-static int ask(struct gk_lt *lt, struct plan *p, int most, struct gk_lt_algo *out,
-               char err[GK_LT_TEXT_MAX])
+static int ask_library(struct gk_lt *lt, struct lt_plan *p, int most, struct gk_lt_algo *out,
+                       char err[GK_LT_TEXT_MAX])
 {
     cublasLtMatmulHeuristicResult_t found[GK_LT_ALGOS_MAX];
     int count = 0, good = 0;
@@ -273,18 +273,18 @@ int gk_lt_algos(struct gk_lt *lt, const struct gk_gemm *g, const void *bias16,
                 const struct gk_lt_room *room, struct gk_lt_algo out[GK_LT_ALGOS_MAX],
                 char err[GK_LT_TEXT_MAX])
 {
-    struct plan p;
+    struct lt_plan p;
     int count = -1;
 
     if (plan_init(lt, &p, g, bias16, room->bytes, err))
-        count = ask(lt, &p, GK_LT_ALGOS_MAX, out, err);
+        count = ask_library(lt, &p, GK_LT_ALGOS_MAX, out, err);
     plan_release(lt, &p);
     return count;
 }
 
-static bool multiply(struct gk_lt *lt, struct plan *p, const struct gk_gemm *g,
-                     const struct gk_lt_algo *algo, const struct gk_lt_room *room, cudaStream_t s,
-                     char err[GK_LT_TEXT_MAX])
+static bool multiply_by(struct gk_lt *lt, struct lt_plan *p, const struct gk_gemm *g,
+                        const struct gk_lt_algo *algo, const struct gk_lt_room *room,
+                        cudaStream_t s, char err[GK_LT_TEXT_MAX])
 {
     const float one = 1, zero = 0;
     cublasLtMatmulAlgo_t a;
@@ -300,27 +300,27 @@ bool gk_lt_product(struct gk_lt *lt, const struct gk_gemm *g, const void *bias16
                    char err[GK_LT_TEXT_MAX])
 {
     struct gk_lt_algo first;
-    struct plan p;
+    struct lt_plan p;
     bool good = plan_init(lt, &p, g, bias16, room->bytes, err);
 
     if (good && !algo) {
-        good = ask(lt, &p, 1, &first, err) == 1;
+        good = ask_library(lt, &p, 1, &first, err) == 1;
         algo = &first;
     }
-    good = good && multiply(lt, &p, g, algo, room, s, err);
+    good = good && multiply_by(lt, &p, g, algo, room, s, err);
     plan_release(lt, &p);
     return good && cuda_ok(gk_bias_act(g, !bias16, s), "bias and activation", err);
 }
 
 /* ---- measuring ---- */
-struct clock {
+struct lt_clock {
     cudaEvent_t begin, end;
 };
 
 /* Microseconds of one run; negative: it does not run. */
-static double time_one(struct gk_lt *lt, struct plan *p, const struct gk_gemm *g,
+static double time_one(struct gk_lt *lt, struct lt_plan *p, const struct gk_gemm *g,
                        const struct gk_lt_algo *algo, const struct gk_lt_room *room, cudaStream_t s,
-                       const struct clock *c)
+                       const struct lt_clock *c)
 {
     char why[GK_LT_TEXT_MAX];
     float ms = 0;
@@ -328,7 +328,7 @@ static double time_one(struct gk_lt *lt, struct plan *p, const struct gk_gemm *g
     for (int i = 0; i <= TUNE_TIMES; i++) {
         if (i == 1 && cudaEventRecord(c->begin, s) != cudaSuccess)
             return -1;
-        if (!multiply(lt, p, g, algo, room, s, why))
+        if (!multiply_by(lt, p, g, algo, room, s, why))
             return -1;
     }
     if (cudaEventRecord(c->end, s) != cudaSuccess || cudaEventSynchronize(c->end) != cudaSuccess ||
@@ -344,11 +344,11 @@ static int by_time(const void *x, const void *y)
     return (a->us > b->us) - (a->us < b->us);
 }
 
-static int time_all(struct gk_lt *lt, struct plan *p, const struct gk_gemm *g,
+static int time_all(struct gk_lt *lt, struct lt_plan *p, const struct gk_gemm *g,
                     const struct gk_lt_room *room, cudaStream_t s, struct gk_lt_algo *algos,
                     int count, char err[GK_LT_TEXT_MAX])
 {
-    struct clock c = { NULL, NULL };
+    struct lt_clock c = { NULL, NULL };
     int good = 0;
 
     if (cuda_ok(cudaEventCreate(&c.begin), "cudaEventCreate", err) &&
@@ -373,11 +373,11 @@ int gk_lt_tune(struct gk_lt *lt, const struct gk_gemm *g, const void *bias16,
                const struct gk_lt_room *room, cudaStream_t s,
                struct gk_lt_algo out[GK_LT_ALGOS_MAX], char err[GK_LT_TEXT_MAX])
 {
-    struct plan p;
+    struct lt_plan p;
     int count = -1;
 
     if (plan_init(lt, &p, g, bias16, room->bytes, err))
-        count = ask(lt, &p, GK_LT_ALGOS_MAX, out, err);
+        count = ask_library(lt, &p, GK_LT_ALGOS_MAX, out, err);
     if (count > 0)
         count = time_all(lt, &p, g, room, s, out, count, err);
     plan_release(lt, &p);

@@ -31,7 +31,7 @@ static struct {
     PFN_cuMemGetAllocationGranularity_v10020 grain;
 } vmm;
 
-static bool find(const char *name, void *out)
+static bool find_symbol(const char *name, void *out)
 {
     enum cudaDriverEntryPointQueryResult found;
 
@@ -42,10 +42,12 @@ static bool find(const char *name, void *out)
 
 static bool find_all(void)
 {
-    return find("cuMemAddressReserve", &vmm.reserve) && find("cuMemAddressFree", &vmm.unreserve) &&
-           find("cuMemCreate", &vmm.create) && find("cuMemRelease", &vmm.release) &&
-           find("cuMemMap", &vmm.map) && find("cuMemUnmap", &vmm.unmap) &&
-           find("cuMemSetAccess", &vmm.access) && find("cuMemGetAllocationGranularity", &vmm.grain);
+    return find_symbol("cuMemAddressReserve", &vmm.reserve) &&
+           find_symbol("cuMemAddressFree", &vmm.unreserve) &&
+           find_symbol("cuMemCreate", &vmm.create) && find_symbol("cuMemRelease", &vmm.release) &&
+           find_symbol("cuMemMap", &vmm.map) && find_symbol("cuMemUnmap", &vmm.unmap) &&
+           find_symbol("cuMemSetAccess", &vmm.access) &&
+           find_symbol("cuMemGetAllocationGranularity", &vmm.grain);
 }
 
 static CUmemAllocationProp memory_of(const struct gpu *g)
@@ -56,7 +58,7 @@ static CUmemAllocationProp memory_of(const struct gpu *g)
 }
 
 /* With the arena locked. */
-static enum rc prepare(struct gpu *g, struct err *err)
+static enum rc prepare_gpu(struct gpu *g, struct err *err)
 {
     CUmemAllocationProp prop = memory_of(g);
 
@@ -79,7 +81,7 @@ enum rc region_open(struct gpu *g, const char *what, size_t reserve, struct regi
 
     assert(!out->gpu);
     (void)pthread_mutex_lock(&g->arena.lock);
-    rc = prepare(g, err);
+    rc = prepare_gpu(g, err);
     if (rc == RC_OK) {
         reserve = cu_round_up(reserve ? reserve : 1, g->arena.grain);
         e = vmm.reserve(&base, reserve, 0, 0, 0);

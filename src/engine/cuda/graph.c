@@ -30,23 +30,23 @@ size_t graph_sequences(size_t sequences, size_t tokens)
     return cu_min(bucket, tokens);
 }
 
-static bool same(const struct cu_key *a, const struct cu_key *b)
+static bool same_bucket(const struct cu_key *a, const struct cu_key *b)
 {
     return a->tokens == b->tokens && a->sequences == b->sequences && a->want == b->want &&
            a->normalize == b->normalize && a->pool == b->pool && a->in16 == b->in16 &&
            a->slot == b->slot;
 }
 
-static struct cu_graph *find(struct net *e, const struct cu_key *key)
+static struct cu_graph *find_graph(struct cuda_net *e, const struct cu_key *key)
 {
     for (size_t i = 0; i < e->graph_count; i++)
-        if (same(&e->graphs[i].key, key))
+        if (same_bucket(&e->graphs[i].key, key))
             return &e->graphs[i];
     return NULL;
 }
 
 /* An empty place: a new one, or that of the graph used longest ago. */
-static struct cu_graph *place(struct net *e)
+static struct cu_graph *place_graph(struct cuda_net *e)
 {
     struct cu_graph *oldest = &e->graphs[0];
 
@@ -59,8 +59,8 @@ static struct cu_graph *place(struct net *e)
     return oldest;
 }
 
-static enum rc capture(struct net *e, const struct cu_pass *p, cudaGraphExec_t *out,
-                       struct err *err)
+static enum rc capture_graph(struct cuda_net *e, const struct cu_pass *p, cudaGraphExec_t *out,
+                             struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     cudaGraph_t graph = NULL;
@@ -80,17 +80,17 @@ static enum rc capture(struct net *e, const struct cu_pass *p, cudaGraphExec_t *
 }
 
 /* The pass has run: a graph that cannot be had is a loss of speed and no error. */
-static void keep(struct net *e, const struct cu_pass *p, const struct cu_key *key)
+static void keep_graph(struct cuda_net *e, const struct cu_pass *p, const struct cu_key *key)
 {
     cudaGraphExec_t exec = NULL;
 
-    if (capture(e, p, &exec, NULL) == RC_OK)
-        *place(e) = (struct cu_graph){ .key = *key, .exec = exec, .used = ++e->graph_clock };
+    if (capture_graph(e, p, &exec, NULL) == RC_OK)
+        *place_graph(e) = (struct cu_graph){ .key = *key, .exec = exec, .used = ++e->graph_clock };
     else
         e->eager = true;
 }
 
-enum rc graph_run(struct net *e, const struct cu_pass *p, int slot, struct err *err)
+enum rc graph_run(struct cuda_net *e, const struct cu_pass *p, int slot, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     struct cu_key key = { .tokens = p->tokens,
@@ -100,12 +100,12 @@ enum rc graph_run(struct net *e, const struct cu_pass *p, int slot, struct err *
                           .pool = e->base.model->pool,
                           .in16 = p->in16,
                           .slot = slot };
-    struct cu_graph *g = e->eager ? NULL : find(e, &key);
+    struct cu_graph *g = e->eager ? NULL : find_graph(e, &key);
 
     assert(p->counted);
     if (!g) {
         if (cu_ok(&t, net_forward(e, p), "launch", "the layers") && !e->eager)
-            keep(e, p, &key);
+            keep_graph(e, p, &key);
         return t.rc;
     }
     g->used = ++e->graph_clock;
@@ -114,7 +114,7 @@ enum rc graph_run(struct net *e, const struct cu_pass *p, int slot, struct err *
     return t.rc;
 }
 
-void graph_release(struct net *e)
+void graph_release(struct cuda_net *e)
 {
     for (size_t i = 0; i < e->graph_count; i++)
         (void)cudaGraphExecDestroy(e->graphs[i].exec);

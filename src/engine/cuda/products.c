@@ -45,7 +45,7 @@ static void driver_name(char *out, size_t cap)
 }
 
 /* The plug-in itself by its file, whose kernels are other ones after the next build. */
-static void stamp_of(const struct net *e, char *out, size_t cap)
+static void stamp_of(const struct cuda_net *e, char *out, size_t cap)
 {
     struct stat st = { 0 };
     Dl_info self;
@@ -59,7 +59,7 @@ static void stamp_of(const struct net *e, char *out, size_t cap)
 /* ---- cuBLASLt and its memory ---- */
 static void *lt_opener(void *arg)
 {
-    struct net *e = arg;
+    struct cuda_net *e = arg;
     char why[GK_LT_TEXT_MAX];
 
     if (cudaSetDevice(e->gpu->index) != cudaSuccess || !gk_lt_open(&e->products.lt, why))
@@ -67,14 +67,14 @@ static void *lt_opener(void *arg)
     return NULL;
 }
 
-static void lt_wait(struct net *e)
+static void lt_wait(struct cuda_net *e)
 {
     if (e->products.opening)
         (void)pthread_join(e->products.opener, NULL);
     e->products.opening = false;
 }
 
-static void lt_close(struct net *e)
+static void lt_close(struct cuda_net *e)
 {
     struct cu_products *p = &e->products;
 
@@ -90,7 +90,7 @@ static void lt_close(struct net *e)
 }
 
 /* Biases of all layers as the library wants them, in the products' type. */
-static bool lt_biases(struct net *e)
+static bool lt_biases(struct cuda_net *e)
 {
     struct cu_products *p = &e->products;
     size_t layers = e->base.model->layers, bytes = 0, at = 0;
@@ -112,7 +112,7 @@ static bool lt_biases(struct net *e)
 }
 
 /* Opened and ready, where that is possible. */
-static void lt_open(struct net *e)
+static void lt_open(struct cuda_net *e)
 {
     struct cu_products *p = &e->products;
 
@@ -128,7 +128,7 @@ static void lt_open(struct net *e)
 }
 
 /* ---- choosing ---- */
-static struct gemm_ways ways_of(const struct net *e)
+static struct gemm_ways ways_of(const struct cuda_net *e)
 {
     const struct cu_products *p = &e->products;
     bool new = e->gpu->sm == 90;
@@ -145,7 +145,7 @@ static struct gemm_ways ways_of(const struct net *e)
 }
 
 /* Product `of` of a layer, as a pass would make it over rows that mean nothing. */
-static struct gemm_one one_of(const struct net *e, size_t layer, enum cu_product of, int rows)
+static struct gemm_one one_of(const struct cuda_net *e, size_t layer, enum cu_product of, int rows)
 {
     const struct cu_linear *l = &e->layers[layer].product[of];
     const struct cu_room *r = &e->room;
@@ -170,14 +170,14 @@ static struct gemm_one one_of(const struct net *e, size_t layer, enum cu_product
 
 /* The LayerNorm that follows two of the four products, for want of a better neighbour of all. */
 struct neighbour {
-    struct net *e;
+    struct cuda_net *e;
     int rows, splits;
 };
 
 static cudaError_t neighbour_run(void *arg, const struct choose_way *way)
 {
     const struct neighbour *a = arg;
-    struct net *e = a->e;
+    struct cuda_net *e = a->e;
     bool parts = way->impl == CHOOSE_SKINNY && a->splits > 1;
     struct gk_norm n = { .type = e->type,
                          .m = a->rows,
@@ -196,7 +196,7 @@ static cudaError_t neighbour_run(void *arg, const struct choose_way *way)
     return gk_add_norm(&n, e->stream);
 }
 
-static void choose_one(struct net *e, struct gemm_one *list, enum cu_product of, int bucket)
+static void choose_one(struct cuda_net *e, struct gemm_one *list, enum cu_product of, int bucket)
 {
     struct neighbour after = { .e = e, .rows = CU_WAYS_ROWS << bucket };
     struct choose *c = e->products.known;
@@ -226,7 +226,7 @@ static void choose_one(struct net *e, struct gemm_one *list, enum cu_product of,
 }
 
 /* Numbers to multiply: on zeros a GPU is faster than it is. */
-static void fill(struct net *e, int byte)
+static void fill_operands(struct cuda_net *e, int byte)
 {
     const struct region *const all[] = { &e->room.x, &e->room.ctx, &e->room.wide, &e->room.y };
 
@@ -235,21 +235,21 @@ static void fill(struct net *e, int byte)
 }
 
 /* Every choice from the file, and those that are not in it by measuring. */
-static void choose_all(struct net *e)
+static void choose_all(struct cuda_net *e)
 {
     enum { SOME = 0x3c }; /* of all bytes: 1.06 in f16, 0.011 in bf16 */
     struct gemm_one *list = cu_host()->alloc(e->base.model->layers, sizeof(*list));
 
-    fill(e, SOME);
+    fill_operands(e, SOME);
     for (int of = 0; of < CU_PRODUCTS; of++)
         for (int b = 0; b < CU_WAYS; b++)
             choose_one(e, list, (enum cu_product)of, b);
-    fill(e, 0);
+    fill_operands(e, 0);
     free(list);
 }
 
 /* Whether the library has to be opened: to be measured, to be used, or to see that it is there. */
-static bool lt_wanted(const struct net *e)
+static bool lt_wanted(const struct cuda_net *e)
 {
     const struct choose *c = e->products.known;
 
@@ -265,7 +265,7 @@ static bool lt_wanted(const struct net *e)
     return !c->lib.path[0];
 }
 
-static void keep(struct net *e)
+static void keep_choices(struct cuda_net *e)
 {
     struct cu_products *p = &e->products;
     char why[CHOOSE_TEXT_MAX] = "";
@@ -278,26 +278,26 @@ static void keep(struct net *e)
 }
 
 /* STOKER_CUDA_PRODUCTS: "plain", nothing is chosen; "own", among our own kernels, not kept. */
-static bool asked(const char *what)
+static bool asked_for(const char *what)
 {
     const char *text = getenv("STOKER_CUDA_PRODUCTS");
 
     return text && strcmp(text, what) == 0;
 }
 
-void net_products_begin(struct net *e)
+void net_products_begin(struct cuda_net *e)
 {
     struct cu_products *p = &e->products;
     char driver[CHOOSE_STAMP_MAX], stamp[CHOOSE_STAMP_MAX], why[CHOOSE_TEXT_MAX];
     bool lt = false;
 
-    if (e->invariant || asked("plain"))
+    if (e->invariant || asked_for("plain"))
         return;
     p->known = cu_host()->alloc(1, sizeof(*p->known));
     driver_name(driver, sizeof(driver));
     stamp_of(e, stamp, sizeof(stamp));
     choose_init(p->known, stamp);
-    if (asked("own"))
+    if (asked_for("own"))
         return;
     if (!choose_path(p->path, e->gpu->name, driver, p->unkept))
         p->path[0] = '\0';
@@ -311,7 +311,7 @@ void net_products_begin(struct net *e)
         p->opening = pthread_create(&p->opener, NULL, lt_opener, e) == 0;
 }
 
-enum rc net_products_open(struct net *e, struct err *err)
+enum rc net_products_open(struct cuda_net *e, struct err *err)
 {
     struct cu_products *p = &e->products;
     struct cu_try t = { e->gpu, err, RC_OK };
@@ -319,12 +319,12 @@ enum rc net_products_open(struct net *e, struct err *err)
     if (!p->known)
         return RC_OK;
     assert(e->room.tokens >= CU_GRAPH_TOKENS);
-    if (!asked("own") && lt_wanted(e)) {
+    if (!asked_for("own") && lt_wanted(e)) {
         lt_open(e);
         choose_use_library(p->known, p->lt ? gk_lt_path(p->lt) : NULL);
     }
     choose_all(e);
-    keep(e);
+    keep_choices(e);
     if (!net_products_count(e, CHOOSE_LT))
         lt_close(e);
     free(p->known);
@@ -333,7 +333,7 @@ enum rc net_products_open(struct net *e, struct err *err)
     return t.rc;
 }
 
-void net_products_close(struct net *e)
+void net_products_close(struct cuda_net *e)
 {
     lt_close(e);
     free(e->products.known);
@@ -351,7 +351,7 @@ static int bucket_of(int rows)
     return b;
 }
 
-bool net_product_skinny(const struct net *e, const struct cu_linear *l, int rows)
+bool net_product_skinny(const struct cuda_net *e, const struct cu_linear *l, int rows)
 {
     int b = bucket_of(rows);
     const struct cu_chosen *c = b < CU_WAYS ? &e->products.chosen[l->of][b] : NULL;
@@ -359,7 +359,7 @@ bool net_product_skinny(const struct net *e, const struct cu_linear *l, int rows
     return !c || !c->there || c->way.impl == CHOOSE_SKINNY;
 }
 
-cudaError_t net_product(struct net *e, const struct cu_linear *l, const struct gk_gemm *g)
+cudaError_t net_product(struct cuda_net *e, const struct cu_linear *l, const struct gk_gemm *g)
 {
     int b = bucket_of(g->m);
     struct cu_chosen *c = b < CU_WAYS ? &e->products.chosen[l->of][b] : NULL;
@@ -377,7 +377,7 @@ cudaError_t net_product(struct net *e, const struct cu_linear *l, const struct g
 }
 
 /* ---- telling ---- */
-size_t net_products_count(const struct net *e, enum choose_impl impl)
+size_t net_products_count(const struct cuda_net *e, enum choose_impl impl)
 {
     size_t n = 0;
 
@@ -390,7 +390,7 @@ size_t net_products_count(const struct net *e, enum choose_impl impl)
 }
 
 /* Behind the last, why they are not kept. */
-bool net_products_tell(const struct net *e, size_t i, char *out, size_t cap)
+bool net_products_tell(const struct cuda_net *e, size_t i, char *out, size_t cap)
 {
     static const char *const names[CU_PRODUCTS] = { "qkv", "o", "ffn1", "ffn2" };
     static const char *const ways[CHOOSE_IMPLS] = { [CHOOSE_SM90] = "sm90",

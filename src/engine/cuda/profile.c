@@ -7,7 +7,7 @@
 
 enum { MARKS_LAYER = 7, MARKS_OTHER = 3 };
 
-enum rc profile_open(struct net *e, struct err *err)
+enum rc profile_open(struct cuda_net *e, struct err *err)
 {
     const char *asked = getenv("STOKER_CUDA_PROFILE");
     struct cu_try t = { e->gpu, err, RC_OK };
@@ -27,7 +27,7 @@ enum rc profile_open(struct net *e, struct err *err)
     return t.rc;
 }
 
-void profile_close(struct net *e)
+void profile_close(struct cuda_net *e)
 {
     struct cu_profile *p = e->profile;
 
@@ -42,13 +42,13 @@ void profile_close(struct net *e)
     e->profile = NULL;
 }
 
-void profile_begin(struct net *e)
+void profile_begin(struct cuda_net *e)
 {
     if (e->profile)
         memset(e->profile->ms, 0, sizeof(e->profile->ms));
 }
 
-cudaError_t profile_mark(struct net *e, int step)
+cudaError_t profile_mark(struct cuda_net *e, int step)
 {
     struct cu_profile *p = e->profile;
 
@@ -63,7 +63,7 @@ cudaError_t profile_mark(struct net *e, int step)
 }
 
 /* Of the last pass. */
-enum rc profile_read(struct net *e, struct err *err)
+enum rc profile_read(struct cuda_net *e, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     struct cu_profile *p = e->profile;

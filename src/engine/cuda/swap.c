@@ -8,7 +8,7 @@
 
 enum { REGIONS = CU_WEIGHT_REGIONS };
 
-static void regions_of(struct net *e, struct region *out[REGIONS])
+static void regions_of(struct cuda_net *e, struct region *out[REGIONS])
 {
     out[0] = &e->small;
     out[1] = &e->matrices;
@@ -16,7 +16,7 @@ static void regions_of(struct net *e, struct region *out[REGIONS])
 }
 
 /* All regions of weights, one behind the other. */
-static bool copy_all(struct net *e, bool out, struct cu_try *t)
+static bool copy_all(struct cuda_net *e, bool out, struct cu_try *t)
 {
     enum cudaMemcpyKind kind = out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
     unsigned char *host = e->aside;
@@ -36,7 +36,7 @@ static bool copy_all(struct net *e, bool out, struct cu_try *t)
     return cu_ok(t, cudaStreamSynchronize(e->stream), "cudaStreamSynchronize", "weights");
 }
 
-enum rc net_swap_out(struct net *e, struct err *err)
+enum rc net_swap_out(struct cuda_net *e, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     struct region *all[REGIONS];
@@ -67,7 +67,7 @@ enum rc net_swap_out(struct net *e, struct err *err)
     return RC_OK;
 }
 
-enum rc net_swap_in(struct net *e, struct err *err)
+enum rc net_swap_in(struct cuda_net *e, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
     struct region *all[REGIONS];

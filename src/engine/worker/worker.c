@@ -92,7 +92,7 @@ void workers_say(struct workers *ws, const char *fmt, ...)
 
 /* ---- devices */
 
-static struct kind *kind_of(struct workers *ws, const char *name, struct err *err)
+static struct plugin_kind *kind_of(struct workers *ws, const char *name, struct err *err)
 {
     for (size_t i = 0; i < ws->kind_count; i++)
         if (str_eq(ws->kinds[i].name, name))
@@ -101,7 +101,7 @@ static struct kind *kind_of(struct workers *ws, const char *name, struct err *er
         (void)err_set(err, RC_LIMIT, "more than %d plug-ins", WORKER_KINDS_MAX);
         return NULL;
     }
-    struct kind *k = &ws->kinds[ws->kind_count++];
+    struct plugin_kind *k = &ws->kinds[ws->kind_count++];
     (void)str_copy(k->name, sizeof(k->name), name);
     k->ops = worker_ops;
     k->ops.name = k->name;
@@ -111,8 +111,8 @@ static struct kind *kind_of(struct workers *ws, const char *name, struct err *er
 }
 
 /* "cuda" is "cuda:0". */
-static enum rc split(const char *device, char name[WORKER_NAME_MAX], uint64_t *number,
-                     struct err *err)
+static enum rc split_device(const char *device, char name[WORKER_NAME_MAX], uint64_t *number,
+                            struct err *err)
 {
     size_t len = strcspn(device, ":");
 
@@ -124,13 +124,13 @@ static enum rc split(const char *device, char name[WORKER_NAME_MAX], uint64_t *n
     return RC_OK;
 }
 
-struct worker *worker_of(struct workers *ws, const char *device, struct err *err)
+struct device_worker *worker_of(struct workers *ws, const char *device, struct err *err)
 {
     char name[WORKER_NAME_MAX], full[WORKER_DEVICE_MAX];
     uint64_t number;
-    struct kind *k;
+    struct plugin_kind *k;
 
-    if (split(device, name, &number, err) || !(k = kind_of(ws, name, err)))
+    if (split_device(device, name, &number, err) || !(k = kind_of(ws, name, err)))
         return NULL;
     (void)snprintf(full, sizeof(full), "%s:%u", name, (unsigned)number);
     for (size_t i = 0; i < ws->count; i++)
@@ -140,7 +140,7 @@ struct worker *worker_of(struct workers *ws, const char *device, struct err *err
         (void)err_set(err, RC_LIMIT, "more than %d devices of plug-ins", WORKERS_MAX);
         return NULL;
     }
-    struct worker *w = xcalloc(1, sizeof(*w));
+    struct device_worker *w = xcalloc(1, sizeof(*w));
     w->all = ws;
     w->kind = k;
     (void)str_copy(w->device, sizeof(w->device), full);
@@ -151,7 +151,7 @@ struct worker *worker_of(struct workers *ws, const char *device, struct err *err
 /* ---- asking */
 
 /* Signals are for other threads. */
-static enum rc watch(struct workers *ws, struct err *err)
+static enum rc watch_start(struct workers *ws, struct err *err)
 {
     sigset_t all, old;
 
@@ -164,12 +164,12 @@ static enum rc watch(struct workers *ws, struct err *err)
     return ws->watching ? RC_OK : err_set(err, RC_FAIL, "could not start a thread");
 }
 
-enum rc worker_up(struct worker *w, struct err *err)
+enum rc worker_up(struct device_worker *w, struct err *err)
 {
     struct workers *ws = w->all;
     uint64_t seen = w->failures;
 
-    if (watch(ws, err))
+    if (watch_start(ws, err))
         return RC_FAIL;
     while (!w->link || !w->link->up) {
         if (w->failures != seen) {
@@ -187,9 +187,9 @@ enum rc worker_up(struct worker *w, struct err *err)
     return RC_OK;
 }
 
-static void forget(struct worker *w, const struct call *c)
+static void forget_call(struct device_worker *w, const struct pending_call *c)
 {
-    struct call **at = &w->calls;
+    struct pending_call **at = &w->calls;
 
     while (*at && *at != c)
         at = &(*at)->next;
@@ -197,12 +197,13 @@ static void forget(struct worker *w, const struct call *c)
         *at = c->next;
 }
 
-enum rc worker_call(struct worker *w, struct msg_ask *ask, struct msg_answer *answer, int64_t ms,
-                    struct err *err)
+enum rc worker_call(struct device_worker *w, struct msg_ask *ask, struct msg_answer *answer,
+                    int64_t ms, struct err *err)
 {
     struct workers *ws = w->all;
     struct link *l = w->link;
-    struct call **at = &w->calls, c = { .next = *at, .number = ++ws->numbers, .answer = answer };
+    struct pending_call **at = &w->calls,
+                        c = { .next = *at, .number = ++ws->numbers, .answer = answer };
     int64_t until = clock_mono_ns() + (int64_t)ms * 1000000;
 
     assert(l->up);
@@ -218,7 +219,7 @@ enum rc worker_call(struct worker *w, struct msg_ask *ask, struct msg_answer *an
             link_lost(w, l, "did not answer for %.1f s in %s%s", (double)ms / 1000, link_call(l),
                       where);
         }
-    forget(w, &c);
+    forget_call(w, &c);
     enum rc rc = RC_NODEV;
     if (c.done)
         rc = msg_answer_rc(answer, err);
@@ -236,7 +237,7 @@ enum rc worker_call(struct worker *w, struct msg_ask *ask, struct msg_answer *an
 static enum rc split_known(const char *device, char name[WORKER_NAME_MAX], uint64_t *number,
                            struct err *err)
 {
-    enum rc rc = split(device, name, number, err);
+    enum rc rc = split_device(device, name, number, err);
 
     return rc == RC_OK ? plugin_check(device, err) : rc;
 }
@@ -251,8 +252,8 @@ enum rc workers_find(struct workers *ws, const char *device, const struct eng_op
     if (rc != RC_OK)
         return rc;
     pthread_mutex_lock(&ws->lock);
-    struct kind *k = kind_of(ws, name, err);
-    struct worker *w = k && !k->known ? worker_of(ws, device, err) : NULL;
+    struct plugin_kind *k = kind_of(ws, name, err);
+    struct device_worker *w = k && !k->known ? worker_of(ws, device, err) : NULL;
     if (!k || (!k->known && !w))
         rc = RC_LIMIT;
     else if (!k->known)
@@ -277,7 +278,7 @@ enum rc workers_known(struct workers *ws, const char *device, const struct eng_o
     if (rc != RC_OK)
         return rc;
     pthread_mutex_lock(&ws->lock);
-    const struct kind *k = kind_of(ws, name, err);
+    const struct plugin_kind *k = kind_of(ws, name, err);
     if (!k)
         rc = RC_LIMIT;
     else if (k->known)
@@ -293,7 +294,7 @@ size_t workers_look(struct workers *ws, struct worker_state *out, size_t max)
 
     pthread_mutex_lock(&ws->lock);
     for (size_t i = 0; i < ws->count && n < max; i++) {
-        const struct worker *w = ws->list[i];
+        const struct device_worker *w = ws->list[i];
         const struct link *l = w->link;
 
         if (!l && !w->models)

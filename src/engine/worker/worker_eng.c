@@ -20,7 +20,7 @@ static struct proxy *proxy_of(struct eng *e)
 
 /* ---- loading */
 
-static enum rc ask_load(struct worker *w, struct proxy *p, struct err *err)
+static enum rc ask_load(struct device_worker *w, struct proxy *p, struct err *err)
 {
     struct workers *ws = w->all;
     struct msg_answer a;
@@ -69,7 +69,7 @@ static enum rc proxy_load(const struct model *m, const struct eng_opts *o, struc
 static void proxy_unload(struct eng *e)
 {
     struct proxy *p = proxy_of(e), **at;
-    struct worker *w;
+    struct device_worker *w;
     struct msg_ask ask;
 
     if (!p)
@@ -98,7 +98,7 @@ static uint64_t proxy_memory(const struct model *m, const struct eng_opts *o)
     struct workers *ws = o->workers;
     struct msg_answer a = { 0 };
     struct msg_ask ask;
-    struct worker *w;
+    struct device_worker *w;
 
     assert(ws && o->device);
     msg_ask_init(&ask, MSG_MEMORY);
@@ -121,7 +121,7 @@ static void proxy_describe(const struct eng *e, char *out, size_t cap)
 
 void proxy_reload(struct proxy *p, int64_t now_ms, size_t before)
 {
-    struct worker *w = p->worker;
+    struct device_worker *w = p->worker;
 
     p->ask.number = ++w->all->numbers;
     p->reload = p->ask.number;
@@ -144,7 +144,7 @@ static void take_back(struct proxy *p)
 
 void proxy_reloaded(struct proxy *p, const struct msg_answer *a, int64_t now_ms)
 {
-    struct worker *w = p->worker;
+    struct device_worker *w = p->worker;
 
     p->reload = 0;
     p->why = (struct err){ 0 };
@@ -169,7 +169,7 @@ void proxy_reloaded(struct proxy *p, const struct msg_answer *a, int64_t now_ms)
 /* A reference of the process that has the model; NULL: *err says why there is none. */
 static struct link *link_of(struct proxy *p, struct err *err)
 {
-    struct worker *w = p->worker;
+    struct device_worker *w = p->worker;
 
     pthread_mutex_lock(&w->all->lock);
     struct link *l = p->link && p->link == w->link ? p->link : NULL;
@@ -201,13 +201,13 @@ static bool slot_free(struct link *l, bool wait)
 }
 
 /* RC_LIMIT without `wait`: every slot is taken. */
-static enum rc post(struct proxy *p, const struct wring_post *what, bool wait, struct flight *out,
-                    struct err *err)
+static enum rc post_batch(struct proxy *p, const struct wring_post *what, bool wait,
+                          struct posted_batch *out, struct err *err)
 {
     const struct eng_batch *b = what->batch;
     size_t rows = what->want == ENG_TOKENS ? b->starts[b->sequences] : b->sequences;
     struct link *l = link_of(p, err);
-    struct flight f = { .link = l, .floats = rows * what->width };
+    struct posted_batch f = { .link = l, .floats = rows * what->width };
     enum rc rc = RC_OK;
 
     if (!l)
@@ -249,7 +249,7 @@ static void give_slot(struct link *l, uint32_t ticket)
 
 static void too_late(struct proxy *p, struct link *l, int64_t posted_ns)
 {
-    struct worker *w = p->worker;
+    struct device_worker *w = p->worker;
     char where[128];
 
     pthread_mutex_lock(&w->all->lock);
@@ -269,8 +269,8 @@ static int64_t spin_of(const struct proxy *p)
 }
 
 /* false: it was called away, and goes on. */
-static bool await(struct proxy *p, const struct flight *f, bool nudges, float *out, enum rc *out_rc,
-                  struct err *err)
+static bool await_rows(struct proxy *p, const struct posted_batch *f, bool nudges, float *out,
+                       enum rc *out_rc, struct err *err)
 {
     struct wring_patience patience = { .spin_ns = spin_of(p),
                                        .until_ns = f->until_ns,
@@ -298,11 +298,11 @@ static bool await(struct proxy *p, const struct flight *f, bool nudges, float *o
 
 static enum rc run_part(struct proxy *p, struct wring_post *what, float *out, struct err *err)
 {
-    struct flight f;
-    enum rc rc = post(p, what, true, &f, err);
+    struct posted_batch f;
+    enum rc rc = post_batch(p, what, true, &f, err);
 
     if (rc == RC_OK)
-        (void)await(p, &f, false, out, &rc, err);
+        (void)await_rows(p, &f, false, out, &rc, err);
     return rc;
 }
 
@@ -360,11 +360,11 @@ static enum rc proxy_submit(struct eng *e, const struct eng_batch *b, enum eng_w
 {
     struct proxy *p = proxy_of(e);
     struct wring_post what = post_of(p, b, want);
-    struct flight f;
+    struct posted_batch f;
 
     if (p->flying_count == ENG_IN_FLIGHT || !wring_fits(&what))
         return err_set(err, RC_LIMIT, "%zu batches are on their way", p->flying_count);
-    enum rc rc = post(p, &what, false, &f, err);
+    enum rc rc = post_batch(p, &what, false, &f, err);
     if (rc == RC_OK) {
         f.out = out;
         p->flying[p->flying_count++] = f;
@@ -375,11 +375,11 @@ static enum rc proxy_submit(struct eng *e, const struct eng_batch *b, enum eng_w
 static enum rc proxy_collect(struct eng *e, bool *out_done, struct err *err)
 {
     struct proxy *p = proxy_of(e);
-    struct flight f = p->flying[0];
+    struct posted_batch f = p->flying[0];
     enum rc rc = RC_OK;
 
     assert(p->flying_count);
-    *out_done = await(p, &f, true, f.out, &rc, err);
+    *out_done = await_rows(p, &f, true, f.out, &rc, err);
     if (*out_done) {
         p->flying_count--;
         memmove(p->flying, p->flying + 1, p->flying_count * sizeof(p->flying[0]));
@@ -390,7 +390,7 @@ static enum rc proxy_collect(struct eng *e, bool *out_done, struct err *err)
 static void proxy_nudge(struct eng *e)
 {
     struct proxy *p = proxy_of(e);
-    struct worker *w = p->worker;
+    struct device_worker *w = p->worker;
 
     atomic_store(&p->nudged, true);
     pthread_mutex_lock(&w->all->lock);

@@ -62,14 +62,14 @@ struct link { /* one process */
     _Atomic int64_t late_ns; /* when the last batch in it is too late; 0: none was */
 };
 
-struct call { /* somebody waits for a reply; on that one's stack */
-    struct call *next;
+struct pending_call { /* somebody waits for a reply; on that one's stack */
+    struct pending_call *next;
     uint32_t number;
     bool done, lost;
     struct msg_answer *answer;
 };
 
-struct kind { /* a plug-in */
+struct plugin_kind { /* a plug-in */
     char name[WORKER_NAME_MAX];
     bool known;
     char text[MSG_TEXT_MAX];
@@ -77,13 +77,13 @@ struct kind { /* a plug-in */
     struct eng_ops ops;
 };
 
-struct worker { /* a device, with a process or without */
+struct device_worker { /* a device, with a process or without */
     struct workers *all;
-    struct kind *kind;
+    struct plugin_kind *kind;
     char device[WORKER_DEVICE_MAX];
     struct link *link;    /* NULL: there is none */
     struct proxy *models; /* that it has, or had and shall have again */
-    struct call *calls;
+    struct pending_call *calls;
     bool asked; /* somebody waits for its start */
     bool drop;  /* it is not wanted after all */
     int64_t start_ms, backoff_ms;
@@ -95,7 +95,7 @@ struct worker { /* a device, with a process or without */
     size_t lines;
 };
 
-struct flight {        /* a batch on its way */
+struct posted_batch {  /* a batch on its way */
     struct link *link; /* a reference */
     uint32_t ticket;
     int64_t posted_ns, until_ns;
@@ -105,7 +105,7 @@ struct flight {        /* a batch on its way */
 
 struct proxy {      /* a model in a worker */
     struct eng eng; /* first: the two are one */
-    struct worker *worker;
+    struct device_worker *worker;
     struct proxy *next;
     struct msg_ask ask; /* what it was loaded with */
     struct link *link;  /* that has it, not a reference: compared alone; NULL: none */
@@ -115,7 +115,7 @@ struct proxy {      /* a model in a worker */
     char describe[MSG_TEXT_MAX];
     struct err why; /* it could not be loaded again */
     /* the lane's thread's own */
-    struct flight flying[ENG_IN_FLIGHT];
+    struct posted_batch flying[ENG_IN_FLIGHT];
     size_t flying_count;
     int64_t usual_ns; /* for which it waited lately */
     _Atomic bool nudged;
@@ -132,9 +132,9 @@ struct workers {
     int wake;        /* eventfd */
     struct buf said; /* lines for o.say, which the watching thread calls without the lock */
     int64_t spin_ns;
-    struct kind kinds[WORKER_KINDS_MAX];
+    struct plugin_kind kinds[WORKER_KINDS_MAX];
     size_t kind_count;
-    struct worker *list[WORKERS_MAX];
+    struct device_worker *list[WORKERS_MAX];
     size_t count;
     uint32_t numbers, handles;
 };
@@ -149,24 +149,24 @@ enum rc workers_find(struct workers *w, const char *device, const struct eng_ops
 enum rc workers_known(struct workers *w, const char *device, const struct eng_ops **out,
                       struct err *err) MUST_USE;
 /* The lock is held here and below. */
-struct worker *worker_of(struct workers *ws, const char *device, struct err *err); /* made */
-enum rc worker_up(struct worker *w, struct err *err) MUST_USE; /* started; waits */
+struct device_worker *worker_of(struct workers *ws, const char *device, struct err *err); /* made */
+enum rc worker_up(struct device_worker *w, struct err *err) MUST_USE; /* started; waits */
 /* Sends and waits for the reply; a worker that does not answer is lost. */
-enum rc worker_call(struct worker *w, struct msg_ask *ask, struct msg_answer *answer, int64_t ms,
-                    struct err *err) MUST_USE;
+enum rc worker_call(struct device_worker *w, struct msg_ask *ask, struct msg_answer *answer,
+                    int64_t ms, struct err *err) MUST_USE;
 void workers_wake(struct workers *ws);
 void workers_say(struct workers *ws, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* ---- worker_link.c */
 /* A process for the device; it has not said hello yet. */
-enum rc link_start(struct worker *w, struct err *err) MUST_USE;
+enum rc link_start(struct device_worker *w, struct err *err) MUST_USE;
 /* The worker has no link then; what waits in it is told.  It is killed, not waited for. */
-void link_lost(struct worker *w, struct link *l, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void link_lost(struct device_worker *w, struct link *l, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void link_release(struct link *l);
 const char *link_call(const struct link *l);                  /* in which it is */
 void link_state(const struct link *l, char *out, size_t cap); /* ", in state D, asleep in …" */
 /* Reads what it printed and says its lines. */
-void link_listen(struct worker *w, struct link *l);
+void link_listen(struct device_worker *w, struct link *l);
 
 /* ---- worker_watch.c */
 void *workers_watch(void *workers);

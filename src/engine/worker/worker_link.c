@@ -25,7 +25,8 @@ enum {
 /* ---- the start */
 
 /* In the new process: only what is safe after a fork of a program with threads. */
-static void NORETURN become(const char *exe, char *const argv[], int sock, int talk, pid_t owner)
+static void NORETURN become_worker(const char *exe, char *const argv[], int sock, int talk,
+                                   pid_t owner)
 {
     int null = open("/dev/null", O_RDWR);
     sigset_t none;
@@ -46,13 +47,13 @@ static void NORETURN become(const char *exe, char *const argv[], int sock, int t
     _exit(127);
 }
 
-struct ends { /* ours and the worker's */
+struct socket_ends { /* ours and the worker's */
     int sock[2], talk[2];
 };
 
-static enum rc open_ends(struct ends *e, struct err *err)
+static enum rc open_ends(struct socket_ends *e, struct err *err)
 {
-    *e = (struct ends){ { -1, -1 }, { -1, -1 } };
+    *e = (struct socket_ends){ { -1, -1 }, { -1, -1 } };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, e->sock))
         return err_sys(err, "could not open a socket");
     if (pipe2(e->talk, O_CLOEXEC) || fcntl(e->talk[0], F_SETFL, O_NONBLOCK) ||
@@ -71,14 +72,14 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-static enum rc start_process(struct worker *w, struct link *l, struct err *err)
+static enum rc start_process(struct device_worker *w, struct link *l, struct err *err)
 {
     char name[] = "stoker", command[] = "serve", option[] = "--worker", number[4];
     char *argv[] = { name, command, option, number, NULL };
     const char *exe = w->all->exe ? w->all->exe : "/proc/self/exe";
     pid_t owner = getpid();
     struct msg_ask setup;
-    struct ends e;
+    struct socket_ends e;
 
     (void)snprintf(number, sizeof(number), "%d", LINK_FD);
     if (open_ends(&e, err))
@@ -90,14 +91,14 @@ static enum rc start_process(struct worker *w, struct link *l, struct err *err)
     bool sent = msg_send(l->sock, &setup, sizeof(setup), l->ring.fd);
     l->pid = sent ? fork() : -1;
     if (l->pid == 0)
-        become(exe, argv, e.sock[1], e.talk[1], owner);
+        become_worker(exe, argv, e.sock[1], e.talk[1], owner);
     close(e.sock[1]);
     close(e.talk[1]);
     return l->pid > 0 ? RC_OK
                       : err_sys(err, "could not start the worker of device '%s'", w->device);
 }
 
-enum rc link_start(struct worker *w, struct err *err)
+enum rc link_start(struct device_worker *w, struct err *err)
 {
     struct link *l = xcalloc(1, sizeof(*l));
     enum rc rc;
@@ -156,9 +157,9 @@ void link_state(const struct link *l, char *out, size_t cap)
                        rep.wchan);
 }
 
-static void tell_calls(struct worker *w)
+static void tell_calls(struct device_worker *w)
 {
-    for (struct call *c = w->calls; c; c = c->next)
+    for (struct pending_call *c = w->calls; c; c = c->next)
         c->lost = true;
     for (struct proxy *p = w->models; p; p = p->next) {
         p->link = NULL;
@@ -167,7 +168,7 @@ static void tell_calls(struct worker *w)
     }
 }
 
-static void plan_start(struct worker *w, const struct link *l)
+static void plan_start(struct device_worker *w, const struct link *l)
 {
     int64_t now = clock_mono_ms();
 
@@ -180,7 +181,7 @@ static void plan_start(struct worker *w, const struct link *l)
 }
 
 /* Never waited for: one that sleeps in the driver goes when its call returns, if it does. */
-static void bury(struct worker *w, struct link *l)
+static void bury_process(struct device_worker *w, struct link *l)
 {
     if (l->reaped)
         return;
@@ -190,7 +191,7 @@ static void bury(struct worker *w, struct link *l)
     l->reaped = true; /* as far as this link is concerned */
 }
 
-void link_lost(struct worker *w, struct link *l, const char *fmt, ...)
+void link_lost(struct device_worker *w, struct link *l, const char *fmt, ...)
 {
     char what[ERR_MSG_MAX - 128];
     va_list ap;
@@ -202,7 +203,7 @@ void link_lost(struct worker *w, struct link *l, const char *fmt, ...)
     va_end(ap);
     (void)err_set(&l->why, RC_NODEV, "the worker of device '%s' (process %d) %s", w->device,
                   (int)l->pid, what);
-    bury(w, l);
+    bury_process(w, l);
     plan_start(w, l);
     w->why = l->why;
     w->failures++;
@@ -224,7 +225,7 @@ void link_lost(struct worker *w, struct link *l, const char *fmt, ...)
 
 /* ---- what it prints */
 
-static void say_line(struct worker *w, struct link *l)
+static void say_line(struct device_worker *w, struct link *l)
 {
     int64_t now = clock_mono_ms();
 
@@ -242,7 +243,7 @@ static void say_line(struct worker *w, struct link *l)
         workers_say(w->all, "worker %s: %s", w->device, l->line);
 }
 
-void link_listen(struct worker *w, struct link *l)
+void link_listen(struct device_worker *w, struct link *l)
 {
     char chunk[4096];
     ssize_t n;

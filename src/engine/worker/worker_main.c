@@ -34,16 +34,16 @@ enum {
     MAIN_STATUS_DEVICE = 4   /* exit: the device is lost to this process */
 };
 
-struct loaded {
+struct loaded_model {
     uint32_t handle;
     struct model *model;
     struct eng *eng;
     size_t uses; /* batches */
 };
 
-struct flight { /* a batch that the plug-in has */
+struct plugin_batch { /* a batch that the plug-in has */
     uint32_t ticket;
-    struct loaded *model;
+    struct loaded_model *model;
 };
 
 struct proc {
@@ -53,13 +53,13 @@ struct proc {
     const struct eng_ops *ops;
     pthread_mutex_t lock;  /* of models and their uses */
     pthread_cond_t unused; /* one of them */
-    struct loaded *models[WORKER_MODELS_MAX];
+    struct loaded_model *models[WORKER_MODELS_MAX];
     size_t model_count;
-    struct flight flying[ENG_IN_FLIGHT]; /* the main thread's, oldest first */
+    struct plugin_batch flying[ENG_IN_FLIGHT]; /* the main thread's, oldest first */
     size_t flying_count;
 };
 
-static void NORETURN leave(int status)
+static void NORETURN leave_process(int status)
 {
     _exit(status); /* no destructor of a driver's library runs: it might not return */
 }
@@ -67,9 +67,9 @@ static void NORETURN leave(int status)
 /* ---- models */
 
 /* With one use more for who takes it for a batch. */
-static struct loaded *find(struct proc *p, uint32_t handle, bool use)
+static struct loaded_model *find_model(struct proc *p, uint32_t handle, bool use)
 {
-    struct loaded *found = NULL;
+    struct loaded_model *found = NULL;
 
     pthread_mutex_lock(&p->lock);
     for (size_t i = 0; !found && i < p->model_count; i++)
@@ -81,7 +81,7 @@ static struct loaded *find(struct proc *p, uint32_t handle, bool use)
     return found;
 }
 
-static void unuse(struct proc *p, struct loaded *m)
+static void unuse_model(struct proc *p, struct loaded_model *m)
 {
     pthread_mutex_lock(&p->lock);
     if (!--m->uses)
@@ -89,7 +89,7 @@ static void unuse(struct proc *p, struct loaded *m)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void loaded_free(struct loaded *m)
+static void loaded_free(struct loaded_model *m)
 {
     eng_free(m->eng);
     model_close(m->model);
@@ -122,7 +122,7 @@ static struct eng_opts opts_of(const struct msg_ask *ask)
 /* Weights that were written while they were read may be half of the one and half of the other.
  * Their identity is what is in them: a model that is loaded again after a loss of the process must
  * be the same, whatever the times of its files say. */
-static enum rc read_model(struct proc *p, const struct msg_ask *ask, struct loaded *m,
+static enum rc read_model(struct proc *p, const struct msg_ask *ask, struct loaded_model *m,
                           uint64_t *identity, struct err *err)
 {
     struct eng_opts o = opts_of(ask);
@@ -159,13 +159,13 @@ static enum rc read_model(struct proc *p, const struct msg_ask *ask, struct load
     return rc;
 }
 
-static enum rc load(struct proc *p, const struct msg_ask *ask, struct msg_answer *a,
-                    struct err *err)
+static enum rc load_model(struct proc *p, const struct msg_ask *ask, struct msg_answer *a,
+                          struct err *err)
 {
-    struct loaded *m;
+    struct loaded_model *m;
     enum rc rc;
 
-    if (p->model_count == WORKER_MODELS_MAX || find(p, ask->handle, false))
+    if (p->model_count == WORKER_MODELS_MAX || find_model(p, ask->handle, false))
         return err_set(err, RC_LIMIT, "the worker has %zu models already", p->model_count);
     m = xcalloc(1, sizeof(*m));
     m->handle = ask->handle;
@@ -182,9 +182,9 @@ static enum rc load(struct proc *p, const struct msg_ask *ask, struct msg_answer
     return RC_OK;
 }
 
-static void unload(struct proc *p, uint32_t handle)
+static void unload_model(struct proc *p, uint32_t handle)
 {
-    struct loaded *m = find(p, handle, false);
+    struct loaded_model *m = find_model(p, handle, false);
 
     if (!m)
         return;
@@ -217,7 +217,7 @@ static enum rc count_memory(struct proc *p, const struct msg_ask *ask, struct ms
 
 /* ---- the control thread */
 
-static void answer(struct proc *p, const struct msg_ask *ask)
+static void send_answer(struct proc *p, const struct msg_ask *ask)
 {
     struct err err = { 0 };
     struct msg_answer a;
@@ -226,16 +226,16 @@ static void answer(struct proc *p, const struct msg_ask *ask)
     msg_answer_init(&a, MSG_REPLY);
     a.number = ask->number;
     if (ask->kind == MSG_LOAD)
-        rc = load(p, ask, &a, &err);
+        rc = load_model(p, ask, &a, &err);
     else if (ask->kind == MSG_MEMORY)
         rc = count_memory(p, ask, &a, &err);
     else if (ask->kind == MSG_UNLOAD)
-        unload(p, ask->handle);
+        unload_model(p, ask->handle);
     if (rc != RC_OK)
         msg_answer_error(&a, rc, &err);
     wring_beat(&p->ring, WRING_CONTROL, WORKER_IDLE);
     if (!msg_send(p->sock, &a, sizeof(a), -1))
-        leave(0);
+        leave_process(0);
 }
 
 static void *control_main(void *arg)
@@ -247,10 +247,10 @@ static void *control_main(void *arg)
         ssize_t n = msg_receive(p->sock, &raw, sizeof(raw), NULL);
 
         if (n <= 0)
-            leave(0);
+            leave_process(0);
         if (!msg_ask_read(&raw, (size_t)n, &ask))
-            leave(MAIN_STATUS_MESSAGE);
-        answer(p, &ask);
+            leave_process(MAIN_STATUS_MESSAGE);
+        send_answer(p, &ask);
     }
     return NULL;
 }
@@ -258,21 +258,22 @@ static void *control_main(void *arg)
 /* ---- batches */
 
 /* `m`: whose batch it was; NULL: nobody's. */
-static void finish(struct proc *p, uint32_t ticket, struct loaded *m, enum rc rc, struct err *err)
+static void finish_batch(struct proc *p, uint32_t ticket, struct loaded_model *m, enum rc rc,
+                         struct err *err)
 {
     if (m)
-        unuse(p, m);
+        unuse_model(p, m);
     wring_beat(&p->ring, WRING_BATCHES, WORKER_IDLE);
     wring_finish(&p->ring, ticket, rc, rc == RC_OK ? NULL : err->msg);
     if (rc == RC_NODEV) {
         (void)fprintf(stderr, "the device is lost to this process: %s\n", err->msg);
-        leave(MAIN_STATUS_DEVICE);
+        leave_process(MAIN_STATUS_DEVICE);
     }
 }
 
-static void land(struct proc *p)
+static void land_batch(struct proc *p)
 {
-    struct flight f = p->flying[0];
+    struct plugin_batch f = p->flying[0];
     struct err err = { 0 };
     bool done = false;
     enum rc rc = RC_OK;
@@ -282,10 +283,11 @@ static void land(struct proc *p)
     wring_beat(&p->ring, WRING_BATCHES, WORKER_COLLECT);
     while (!done && rc == RC_OK)
         rc = p->ops->collect(f.model->eng, &done, &err);
-    finish(p, f.ticket, f.model, rc, &err);
+    finish_batch(p, f.ticket, f.model, rc, &err);
 }
 
-static enum rc check(const struct loaded *m, const struct wring_work *w, struct err *err)
+static enum rc check_batch(const struct loaded_model *m, const struct wring_work *w,
+                           struct err *err)
 {
     if (!m)
         return err_set(err, RC_FAIL, "the worker has no model %u", (unsigned)w->handle);
@@ -296,7 +298,8 @@ static enum rc check(const struct loaded *m, const struct wring_work *w, struct 
 }
 
 /* false: it has to be run whole. */
-static bool submit(struct proc *p, uint32_t ticket, const struct wring_work *w, struct loaded *m)
+static bool submit_batch(struct proc *p, uint32_t ticket, const struct wring_work *w,
+                         struct loaded_model *m)
 {
     struct err err = { 0 };
 
@@ -305,7 +308,7 @@ static bool submit(struct proc *p, uint32_t ticket, const struct wring_work *w, 
     wring_beat(&p->ring, WRING_BATCHES, WORKER_SUBMIT);
     enum rc rc = p->ops->submit(m->eng, &w->batch, w->want, w->out, &err);
     while (rc == RC_LIMIT && p->flying_count) {
-        land(p);
+        land_batch(p);
         err = (struct err){ 0 };
         wring_beat(&p->ring, WRING_BATCHES, WORKER_SUBMIT);
         rc = p->ops->submit(m->eng, &w->batch, w->want, w->out, &err);
@@ -313,35 +316,35 @@ static bool submit(struct proc *p, uint32_t ticket, const struct wring_work *w, 
     if (rc == RC_LIMIT)
         return false;
     if (rc != RC_OK)
-        finish(p, ticket, m, rc, &err);
+        finish_batch(p, ticket, m, rc, &err);
     else
-        p->flying[p->flying_count++] = (struct flight){ .ticket = ticket, .model = m };
+        p->flying[p->flying_count++] = (struct plugin_batch){ .ticket = ticket, .model = m };
     return true;
 }
 
-static void begin(struct proc *p, uint32_t ticket)
+static void begin_batch(struct proc *p, uint32_t ticket)
 {
-    struct loaded *m = NULL;
+    struct loaded_model *m = NULL;
     struct wring_work w = { 0 };
     struct err err = { 0 };
     enum rc rc = wring_work(&p->ring, ticket, &w, &err);
 
     if (rc == RC_OK) {
-        m = find(p, w.handle, true);
-        rc = check(m, &w, &err);
+        m = find_model(p, w.handle, true);
+        rc = check_batch(m, &w, &err);
     }
-    if (rc == RC_OK && submit(p, ticket, &w, m))
+    if (rc == RC_OK && submit_batch(p, ticket, &w, m))
         return;
     while (p->flying_count) /* tickets end in their order */
-        land(p);
+        land_batch(p);
     if (rc == RC_OK) {
         wring_beat(&p->ring, WRING_BATCHES, WORKER_RUN);
         rc = p->ops->run(m->eng, &w.batch, w.want, w.out, &err);
     }
-    finish(p, ticket, m, rc, &err);
+    finish_batch(p, ticket, m, rc, &err);
 }
 
-static void NORETURN batches(struct proc *p)
+static void NORETURN run_batches(struct proc *p)
 {
     const int64_t spin = wring_may_spin() ? MAIN_SPIN_NS : WRING_SPIN_NS;
     uint32_t next = 0;
@@ -351,9 +354,9 @@ static void NORETURN batches(struct proc *p)
 
         if (room && wring_ready(&p->ring, next, idle ? spin : 0,
                                 idle ? (int64_t)WORKER_BEAT_MS * 1000000 : 0))
-            begin(p, next++);
+            begin_batch(p, next++);
         else if (!idle)
-            land(p);
+            land_batch(p);
         else
             wring_beat(&p->ring, WRING_BATCHES, WORKER_IDLE);
     }
@@ -425,8 +428,8 @@ int worker_main(int fd)
         return MAIN_STATUS_SETUP;
     take_name(p->device);
     if (!say_hello(p))
-        leave(0);
+        leave_process(0);
     if (pthread_create(&control, NULL, control_main, p))
         return MAIN_STATUS_SETUP;
-    batches(p);
+    run_batches(p);
 }

@@ -47,7 +47,7 @@ void msg_answer_error(struct msg_answer *m, enum rc rc, const struct err *err)
 
 /* ---- reading */
 
-static bool ends(const char *s, size_t cap)
+static bool ends_within(const char *s, size_t cap)
 {
     return memchr(s, '\0', cap) != NULL;
 }
@@ -61,8 +61,8 @@ bool msg_ask_read(const void *data, size_t len, struct msg_ask *out)
     memcpy(&m, data, sizeof(m));
     if (m.magic != MSG_MAGIC || m.kind < MSG_SETUP || m.kind > MSG_MEMORY ||
         m.dtype >= ENG_DTYPES || m.pool > MODEL_POOL_WEIGHTED || m.normalize > 1 || m.threads < 0 ||
-        m.invariant > 1 || m.timed > 1 || !ends(m.device, sizeof(m.device)) ||
-        !ends(m.isa, sizeof(m.isa)) || !ends(m.dir, sizeof(m.dir)))
+        m.invariant > 1 || m.timed > 1 || !ends_within(m.device, sizeof(m.device)) ||
+        !ends_within(m.isa, sizeof(m.isa)) || !ends_within(m.dir, sizeof(m.dir)))
         return false;
     *out = m;
     return true;
@@ -82,7 +82,7 @@ bool msg_answer_read(const void *data, size_t len, struct msg_answer *out)
     const size_t sizes[] = { sizeof(m.name), sizeof(m.device_kind), sizeof(m.describe),
                              sizeof(m.msg), sizeof(m.hint) };
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-        if (!ends(texts[i], sizes[i]))
+        if (!ends_within(texts[i], sizes[i]))
             return false;
         str_make_text(texts[i]);
     }

@@ -81,7 +81,7 @@ bool wring_may_spin(void)
 
 /* ---- life */
 
-static struct wring_page *map(int fd)
+static struct wring_page *map_page(int fd)
 {
     void *p = mmap(NULL, ALL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -94,7 +94,7 @@ enum rc wring_new(struct wring *out, struct err *err)
     struct wring r = { .fd = memfd_create("stoker-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
 
     if (r.fd < 0 || ftruncate(r.fd, (off_t)ALL_BYTES) || fcntl(r.fd, F_ADD_SEALS, WRING_SEALS) ||
-        fallocate(r.fd, 0, 0, (off_t)PAGE_BYTES) || !(r.page = map(r.fd))) {
+        fallocate(r.fd, 0, 0, (off_t)PAGE_BYTES) || !(r.page = map_page(r.fd))) {
         enum rc rc = err_sys(err, "could not make memory for a worker");
         if (r.fd >= 0)
             close(r.fd);
@@ -114,7 +114,7 @@ enum rc wring_open(int fd, struct wring *out, struct err *err)
     if (fstat(fd, &st) || st.st_size != (off_t)ALL_BYTES || fcntl(fd, F_GET_SEALS) < 0 ||
         !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
         return err_set(err, RC_PARSE, "what was handed over is not a worker's memory");
-    r.page = map(fd);
+    r.page = map_page(fd);
     if (!r.page)
         return err_sys(err, "could not map the memory of a worker");
     if (r.page->magic != WRING_MAGIC || r.page->bytes != PAGE_BYTES) {
@@ -147,7 +147,7 @@ static size_t out_at(size_t slot)
     return in_at(slot) + WRING_IN_BYTES;
 }
 
-static size_t aligned(size_t bytes)
+static size_t aligned_bytes(size_t bytes)
 {
     return (bytes + WRING_LINE - 1) & ~(size_t)(WRING_LINE - 1);
 }
@@ -166,10 +166,10 @@ static bool lay_out(const struct wring_slot *s, struct layout *out)
         !s->width || s->width > WRING_WIDTH_MAX || s->want > ENG_TOKENS ||
         rows * s->width > WRING_OUT_BYTES / sizeof(float))
         return false;
-    out->starts = aligned(tokens * sizeof(uint32_t));
-    out->skips = out->starts + aligned((sequences + 1) * sizeof(uint32_t));
-    out->types = out->skips + (s->skipping ? aligned(sequences * sizeof(uint32_t)) : 0);
-    out->bytes = out->types + (s->typed ? aligned(tokens) : 0);
+    out->starts = aligned_bytes(tokens * sizeof(uint32_t));
+    out->skips = out->starts + aligned_bytes((sequences + 1) * sizeof(uint32_t));
+    out->types = out->skips + (s->skipping ? aligned_bytes(sequences * sizeof(uint32_t)) : 0);
+    out->bytes = out->types + (s->typed ? aligned_bytes(tokens) : 0);
     out->out_bytes = (size_t)rows * s->width * sizeof(float);
     return out->bytes <= WRING_IN_BYTES;
 }
@@ -230,8 +230,8 @@ static void bell_sleep(struct wring_bell *b, uint32_t seen, int64_t ns)
 /* ---- the owner */
 
 /* Pages from the file for the first `need` bytes of a part. */
-static enum rc have(struct wring *r, size_t at, size_t need, size_t most, size_t *had,
-                    struct err *err)
+static enum rc have_pages(struct wring *r, size_t at, size_t need, size_t most, size_t *had,
+                          struct err *err)
 {
     size_t want = *had ? *had : WRING_GROW_BYTES;
 
@@ -261,8 +261,8 @@ enum rc wring_post(struct wring *r, uint32_t ticket, const struct wring_post *p,
                        "a batch of %zu sequences does not fit the memory that a "
                        "worker shares",
                        b->sequences);
-    if (have(r, in_at(i), at.bytes, WRING_IN_BYTES, &r->in_have[i], err) ||
-        have(r, out_at(i), at.out_bytes, WRING_OUT_BYTES, &r->out_have[i], err))
+    if (have_pages(r, in_at(i), at.bytes, WRING_IN_BYTES, &r->in_have[i], err) ||
+        have_pages(r, out_at(i), at.out_bytes, WRING_OUT_BYTES, &r->out_have[i], err))
         return RC_LIMIT;
     memcpy(in, b->ids, head.tokens * sizeof(*b->ids));
     memcpy(in + at.starts, b->starts, (b->sequences + 1) * sizeof(*b->starts));

@@ -30,7 +30,7 @@ enum {
 
 /* ---- starting */
 
-static void start(struct worker *w, int64_t now_ms)
+static void start_worker(struct device_worker *w, int64_t now_ms)
 {
     struct err err = { 0 };
 
@@ -46,9 +46,10 @@ static void start(struct worker *w, int64_t now_ms)
     pthread_cond_broadcast(&w->all->changed);
 }
 
-static void greet(struct worker *w, struct link *l, const struct msg_answer *a, int64_t now_ms)
+static void greet_worker(struct device_worker *w, struct link *l, const struct msg_answer *a,
+                         int64_t now_ms)
 {
-    struct kind *k = w->kind;
+    struct plugin_kind *k = w->kind;
     size_t before = 0;
 
     if (!k->known) {
@@ -68,7 +69,7 @@ static void greet(struct worker *w, struct link *l, const struct msg_answer *a, 
 }
 
 /* It found no device: the reason is its own, and of use to who asked. */
-static void refused(struct worker *w, struct link *l, const struct msg_answer *a)
+static void start_refused(struct device_worker *w, struct link *l, const struct msg_answer *a)
 {
     struct err why = { 0 };
 
@@ -79,9 +80,9 @@ static void refused(struct worker *w, struct link *l, const struct msg_answer *a
 
 /* ---- hearing */
 
-static void reply(struct worker *w, const struct msg_answer *a, int64_t now_ms)
+static void take_reply(struct device_worker *w, const struct msg_answer *a, int64_t now_ms)
 {
-    for (struct call *c = w->calls; c; c = c->next)
+    for (struct pending_call *c = w->calls; c; c = c->next)
         if (c->number == a->number && !c->done) {
             *c->answer = *a;
             c->done = true;
@@ -95,7 +96,7 @@ static void reply(struct worker *w, const struct msg_answer *a, int64_t now_ms)
         }
 }
 
-static void hear(struct worker *w, struct link *l, int64_t now_ms)
+static void hear_link(struct device_worker *w, struct link *l, int64_t now_ms)
 {
     struct msg_answer raw, a;
 
@@ -111,17 +112,17 @@ static void hear(struct worker *w, struct link *l, int64_t now_ms)
         if (!msg_answer_read(&raw, (size_t)n, &a) || (a.kind == MSG_HELLO) == l->up)
             link_lost(w, l, "sends what nobody understands");
         else if (a.kind == MSG_REPLY)
-            reply(w, &a, now_ms);
+            take_reply(w, &a, now_ms);
         else if (a.rc != RC_OK)
-            refused(w, l, &a);
+            start_refused(w, l, &a);
         else
-            greet(w, l, &a, now_ms);
+            greet_worker(w, l, &a, now_ms);
     }
 }
 
 /* ---- watching */
 
-static void died(struct worker *w, struct link *l, int64_t now_ms)
+static void link_died(struct device_worker *w, struct link *l, int64_t now_ms)
 {
     int status = 0;
     pid_t got = waitpid(l->pid, &status, WNOHANG);
@@ -139,7 +140,7 @@ static void died(struct worker *w, struct link *l, int64_t now_ms)
         link_lost(w, l, "ended with status %d in %s", WEXITSTATUS(status), link_call(l));
 }
 
-static void silent(struct worker *w, struct link *l, int64_t ms)
+static void link_silent(struct device_worker *w, struct link *l, int64_t ms)
 {
     char where[128];
 
@@ -148,7 +149,7 @@ static void silent(struct worker *w, struct link *l, int64_t ms)
 }
 
 /* Batches on their way have their own deadline, which whoever waits for them keeps. */
-static void feel(struct worker *w, struct link *l, int64_t now_ms)
+static void feel_heart(struct device_worker *w, struct link *l, int64_t now_ms)
 {
     const struct workers_opts *o = &w->all->o;
     uint64_t beats = wring_beats(&l->ring);
@@ -158,25 +159,25 @@ static void feel(struct worker *w, struct link *l, int64_t now_ms)
     if (beats != l->beats || atomic_load(&l->late_ns) / 1000000 > now_ms)
         l->sign_ms = beats != l->beats ? now_ms : l->sign_ms;
     else if (l->up && now_ms - l->sign_ms > most)
-        silent(w, l, now_ms - l->sign_ms);
+        link_silent(w, l, now_ms - l->sign_ms);
     l->beats = beats;
     if (!atomic_load(&l->lost) && !l->up && now_ms - l->started_ms > o->start_ms)
-        silent(w, l, now_ms - l->started_ms);
+        link_silent(w, l, now_ms - l->started_ms);
 }
 
-static void look_after_models(struct worker *w, struct link *l, int64_t now_ms)
+static void look_after_models(struct device_worker *w, struct link *l, int64_t now_ms)
 {
     for (struct proxy *p = w->models; p && !atomic_load(&l->lost); p = p->next) {
         if (p->link == l || now_ms < p->reload_ms)
             continue;
         if (p->reload)
-            silent(w, l, w->all->o.load_ms);
+            link_silent(w, l, w->all->o.load_ms);
         else
             proxy_reload(p, now_ms, 0);
     }
 }
 
-static void let_end(struct worker *w)
+static void let_end(struct device_worker *w)
 {
     struct link *l = w->link;
 
@@ -186,7 +187,7 @@ static void let_end(struct worker *w)
     link_release(l); /* its socket closes */
 }
 
-static void watch_one(struct worker *w, int64_t now_ms)
+static void watch_one(struct device_worker *w, int64_t now_ms)
 {
     struct link *l = w->link;
 
@@ -194,11 +195,11 @@ static void watch_one(struct worker *w, int64_t now_ms)
         l->refs++; /* it may be lost below */
         link_listen(w, l);
         if (!l->closed_ms)
-            hear(w, l, now_ms);
+            hear_link(w, l, now_ms);
         if (l->closed_ms && !atomic_load(&l->lost))
-            died(w, l, now_ms);
+            link_died(w, l, now_ms);
         if (!atomic_load(&l->lost))
-            feel(w, l, now_ms);
+            feel_heart(w, l, now_ms);
         if (!atomic_load(&l->lost) && l->up)
             look_after_models(w, l, now_ms);
         link_release(l);
@@ -211,13 +212,13 @@ static void watch_one(struct worker *w, int64_t now_ms)
     if (w->link && w->drop && !w->models && !w->calls)
         let_end(w);
     if (!w->link && (w->asked || (w->models && now_ms >= w->start_ms)))
-        start(w, now_ms);
+        start_worker(w, now_ms);
 }
 
 /* ---- the thread */
 
 /* Until there is something to hear, or the next look; the lock is held at both ends. */
-static void rest(struct workers *ws)
+static void wait_for_event(struct workers *ws)
 {
     struct pollfd fds[1 + 2 * WORKERS_MAX] = { { .fd = ws->wake, .events = POLLIN } };
     nfds_t n = 1;
@@ -240,7 +241,7 @@ static void rest(struct workers *ws)
 }
 
 /* The lock is held at both ends, and given back meanwhile: whoever hears may be slow. */
-static void say(struct workers *ws)
+static void say_lines(struct workers *ws)
 {
     struct buf said = ws->said;
 
@@ -257,12 +258,12 @@ static void say(struct workers *ws)
     pthread_mutex_lock(&ws->lock);
 }
 
-static size_t reap(struct workers *ws, bool by_force)
+static size_t reap_gone(struct workers *ws, bool by_force)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < ws->count; i++) {
-        struct worker *w = ws->list[i];
+        struct device_worker *w = ws->list[i];
 
         for (size_t k = 0; k < w->gone_count;) {
             if (by_force)
@@ -285,7 +286,7 @@ static void end_all(struct workers *ws)
     for (size_t i = 0; i < ws->count; i++)
         if (ws->list[i]->link)
             let_end(ws->list[i]);
-    for (int ms = 0; reap(ws, ms > WORKER_END_MS_MAX) && ms < WORKER_END_MS_MAX * 5 / 4; ms++)
+    for (int ms = 0; reap_gone(ws, ms > WORKER_END_MS_MAX) && ms < WORKER_END_MS_MAX * 5 / 4; ms++)
         nanosleep(&nap, NULL);
 }
 
@@ -299,9 +300,9 @@ void *workers_watch(void *arg)
 
         for (size_t i = 0; i < ws->count; i++)
             watch_one(ws->list[i], now);
-        say(ws);
+        say_lines(ws);
         if (!ws->stop)
-            rest(ws);
+            wait_for_event(ws);
     }
     end_all(ws);
     pthread_mutex_unlock(&ws->lock);

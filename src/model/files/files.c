@@ -23,15 +23,15 @@
 
 enum { FILES_CHUNK = 1 << 20, FILES_LINE_MAX = FILE_PATH_MAX + SHA256_HEX + 4 };
 
-struct seen { /* of an inode */
+struct seen_file { /* of an inode */
     uint64_t device, number, bytes;
     int64_t written_ns, changed_ns;
 };
 
 struct file {
     const char *name; /* "config.json", "1_Pooling/config.json" */
-    struct seen of;
-    struct seen link; /* all zero: it is no link */
+    struct seen_file of;
+    struct seen_file link; /* all zero: it is no link */
     bool summed;
     uint8_t sum[SHA256_BYTES];
 };
@@ -46,7 +46,7 @@ struct files {
 
 /* ---- looking */
 
-static bool counts(const char *name)
+static bool file_counts(const char *name)
 {
     return str_ends(name, ".json") || str_ends(name, ".safetensors");
 }
@@ -56,23 +56,23 @@ static int64_t time_of(struct timespec t)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static struct seen seen_of(const struct stat *st)
+static struct seen_file seen_of(const struct stat *st)
 {
-    return (struct seen){ .device = (uint64_t)st->st_dev,
-                          .number = (uint64_t)st->st_ino,
-                          .bytes = (uint64_t)st->st_size,
-                          .written_ns = time_of(st->st_mtim),
-                          .changed_ns = time_of(st->st_ctim) };
+    return (struct seen_file){ .device = (uint64_t)st->st_dev,
+                               .number = (uint64_t)st->st_ino,
+                               .bytes = (uint64_t)st->st_size,
+                               .written_ns = time_of(st->st_mtim),
+                               .changed_ns = time_of(st->st_ctim) };
 }
 
-static bool same_seen(const struct seen *a, const struct seen *b)
+static bool same_seen(const struct seen_file *a, const struct seen_file *b)
 {
     return a->device == b->device && a->number == b->number && a->bytes == b->bytes &&
            a->written_ns == b->written_ns && a->changed_ns == b->changed_ns;
 }
 
-static enum rc add(struct files *f, const char *name, const char *path, const struct stat *st,
-                   struct err *err)
+static enum rc add_file(struct files *f, const char *name, const char *path, const struct stat *st,
+                        struct err *err)
 {
     struct stat link;
 
@@ -87,7 +87,7 @@ static enum rc add(struct files *f, const char *name, const char *path, const st
 }
 
 /* `sub` is "" or a folder below dir, with its slash. */
-static enum rc look(struct files *f, const char *sub, struct err *err)
+static enum rc look_at_file(struct files *f, const char *sub, struct err *err)
 {
     char path[FILE_PATH_MAX], name[FILE_PATH_MAX];
     enum rc rc = file_join(path, sizeof(path), f->dir, sub, err);
@@ -101,11 +101,11 @@ static enum rc look(struct files *f, const char *sub, struct err *err)
         if (e->d_name[0] == '.' || snprintf(name, sizeof(name), "%s%s", sub, e->d_name) < 0 ||
             file_join(path, sizeof(path), f->dir, name, NULL) || stat(path, &st) != 0)
             continue;
-        if (S_ISREG(st.st_mode) && counts(e->d_name))
-            rc = add(f, name, path, &st, err);
+        if (S_ISREG(st.st_mode) && file_counts(e->d_name))
+            rc = add_file(f, name, path, &st, err);
         else if (S_ISDIR(st.st_mode) && !sub[0] &&
                  file_join(name, sizeof(name), e->d_name, "", NULL) == RC_OK)
-            rc = look(f, name, err);
+            rc = look_at_file(f, name, err);
     }
     closedir(d);
     return rc;
@@ -146,7 +146,7 @@ enum rc files_look(const char *dir, struct files **out, struct err *err)
 
     atomic_init(&f->refs, 1);
     f->dir = arena_strdup(&f->arena, dir);
-    rc = look(f, "", err);
+    rc = look_at_file(f, "", err);
     if (rc != RC_OK) {
         files_free(f);
         return rc;
@@ -190,14 +190,14 @@ const char *files_differ(const struct files *a, const struct files *b)
 
 /* ---- sums that are kept */
 
-struct kept {
-    struct seen of;
+struct kept_sum {
+    struct seen_file of;
     uint8_t sum[SHA256_BYTES];
 };
 
 struct files_cache {
     pthread_mutex_t lock;
-    struct kept *list; /* a ring once it is full */
+    struct kept_sum *list; /* a ring once it is full */
     size_t count, cap, next;
 };
 
@@ -218,7 +218,7 @@ void files_cache_free(struct files_cache *c)
     free(c);
 }
 
-static bool cache_get(struct files_cache *c, const struct seen *of, uint8_t out[SHA256_BYTES])
+static bool cache_get(struct files_cache *c, const struct seen_file *of, uint8_t out[SHA256_BYTES])
 {
     bool found = false;
 
@@ -235,7 +235,7 @@ static bool cache_get(struct files_cache *c, const struct seen *of, uint8_t out[
 }
 
 /* `begun_ns`: of the reading. */
-static void cache_put(struct files_cache *c, const struct seen *of, int64_t begun_ns,
+static void cache_put(struct files_cache *c, const struct seen_file *of, int64_t begun_ns,
                       const uint8_t sum[SHA256_BYTES])
 {
     if (!c || begun_ns - of->changed_ns < FILES_SETTLED_MS * 1000000LL)
@@ -245,7 +245,7 @@ static void cache_put(struct files_cache *c, const struct seen *of, int64_t begu
         VEC_GROW(c->list, c->count, c->cap);
         c->next = c->count++;
     }
-    c->list[c->next] = (struct kept){ .of = *of };
+    c->list[c->next] = (struct kept_sum){ .of = *of };
     memcpy(c->list[c->next].sum, sum, SHA256_BYTES);
     c->next = (c->next + 1) % FILES_CACHE_MAX;
     pthread_mutex_unlock(&c->lock);
@@ -254,19 +254,19 @@ static void cache_put(struct files_cache *c, const struct seen *of, int64_t begu
 /* ---- summing */
 
 /* What is summed, and how it is called in messages. */
-struct source {
+struct sum_source {
     const char *path, *name;
-    const struct seen *want;  /* NULL: whatever is there */
-    const _Atomic bool *stop; /* NULL: nobody stops it */
+    const struct seen_file *want; /* NULL: whatever is there */
+    const _Atomic bool *stop;     /* NULL: nobody stops it */
 };
 
-static enum rc changed(const char *name, struct err *err)
+static enum rc file_changed(const char *name, struct err *err)
 {
     return err_set(err, RC_FAIL, "file '%s' changed while the model was loading", name);
 }
 
-static enum rc read_all(int fd, const struct source *s, uint64_t bytes, uint8_t out[SHA256_BYTES],
-                        struct err *err)
+static enum rc read_all(int fd, const struct sum_source *s, uint64_t bytes,
+                        uint8_t out[SHA256_BYTES], struct err *err)
 {
     uint8_t *chunk = xmalloc(FILES_CHUNK);
     struct sha256 sha;
@@ -289,11 +289,11 @@ static enum rc read_all(int fd, const struct source *s, uint64_t bytes, uint8_t 
     return rc;
 }
 
-static enum rc sum_source(const struct source *s, struct files_cache *c, uint8_t out[SHA256_BYTES],
-                          struct err *err)
+static enum rc sum_source(const struct sum_source *s, struct files_cache *c,
+                          uint8_t out[SHA256_BYTES], struct err *err)
 {
     int64_t begun = now_ns();
-    struct seen of, after;
+    struct seen_file of, after;
     bool fresh = false;
     struct stat st;
     int fd = -1;
@@ -306,7 +306,7 @@ static enum rc sum_source(const struct source *s, struct files_cache *c, uint8_t
     } else {
         of = seen_of(&st);
         if (s->want && !same_seen(&of, s->want))
-            rc = changed(s->name, err);
+            rc = file_changed(s->name, err);
         else if ((fresh = !cache_get(c, &of, out)))
             rc = read_all(fd, s, of.bytes, out, err);
     }
@@ -315,7 +315,7 @@ static enum rc sum_source(const struct source *s, struct files_cache *c, uint8_t
     if (rc == RC_OK) {
         after = seen_of(&st);
         if (!same_seen(&of, &after))
-            rc = changed(s->name, err);
+            rc = file_changed(s->name, err);
         else if (fresh)
             cache_put(c, &of, begun, out);
     }
@@ -323,7 +323,7 @@ static enum rc sum_source(const struct source *s, struct files_cache *c, uint8_t
     return rc;
 }
 
-static struct file *find(const struct files *f, const char *name)
+static struct file *find_file(const struct files *f, const char *name)
 {
     struct file key = { .name = name };
 
@@ -333,15 +333,15 @@ static struct file *find(const struct files *f, const char *name)
 static enum rc sum_one(struct files *f, const char *name, struct files_cache *c,
                        const _Atomic bool *stop, struct err *err)
 {
-    struct file *one = find(f, name);
+    struct file *one = find_file(f, name);
     char path[FILE_PATH_MAX];
 
-    if (!one && !counts(name))
+    if (!one && !file_counts(name))
         return err_set(err, RC_USAGE, "file '%s' is no .json and no .safetensors", name);
     if (!one)
-        return changed(name, err);
+        return file_changed(name, err);
     if (file_join(path, sizeof(path), f->dir, name, err) ||
-        sum_source(&(struct source){ path, name, &one->of, stop }, c, one->sum, err))
+        sum_source(&(struct sum_source){ path, name, &one->of, stop }, c, one->sum, err))
         return err->code;
     one->summed = true;
     return RC_OK;
@@ -436,7 +436,7 @@ const char *files_changed(const struct files *f, const char *dir, struct files_c
         if (!x->summed)
             continue;
         if (file_join(path, sizeof(path), dir, x->name, NULL) ||
-            sum_source(&(struct source){ path, x->name, NULL, NULL }, c, sum, NULL) ||
+            sum_source(&(struct sum_source){ path, x->name, NULL, NULL }, c, sum, NULL) ||
             memcmp(sum, x->sum, SHA256_BYTES) != 0)
             return x->name;
     }

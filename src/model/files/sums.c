@@ -71,8 +71,8 @@ static bool base64_parse(const char *p, size_t len, uint8_t out[SHA256_BYTES])
     return n == SHA256_BYTES;
 }
 
-static enum rc add(struct sums *s, const char *name, size_t len, const uint8_t sha[SHA256_BYTES],
-                   struct err *err)
+static enum rc add_sum(struct sums *s, const char *name, size_t len,
+                       const uint8_t sha[SHA256_BYTES], struct err *err)
 {
     struct sum *one;
 
@@ -99,7 +99,7 @@ static enum rc line_sum(struct sums *s, const char *line, size_t len, struct err
     if (len < HEX + 3 || !sums_hex_parse(line, sha) || line[HEX] != ' ' ||
         (line[HEX + 1] != ' ' && line[HEX + 1] != '*'))
         return err_set(err, RC_PARSE, "it is not a sum and a name");
-    return add(s, line + HEX + 2, len - HEX - 2, sha, err);
+    return add_sum(s, line + HEX + 2, len - HEX - 2, sha, err);
 }
 
 /* "path,sha256=BASE64,bytes"; a path with a comma is quoted, which no model needs */
@@ -115,10 +115,11 @@ static enum rc line_record(struct sums *s, const char *line, size_t len, struct 
     end = memchr(from, ',', len - (size_t)(from - line));
     if (!end || !base64_parse(from, (size_t)(end - from), sha))
         return err_set(err, RC_PARSE, "its sha256 is not one");
-    return add(s, line, (size_t)(at - line), sha, err);
+    return add_sum(s, line, (size_t)(at - line), sha, err);
 }
 
-static enum rc lines(struct sums *s, const char *text, size_t len, bool record, struct err *err)
+static enum rc read_lines(struct sums *s, const char *text, size_t len, bool record,
+                          struct err *err)
 {
     size_t number = 1;
 
@@ -140,12 +141,12 @@ static enum rc lines(struct sums *s, const char *text, size_t len, bool record, 
 
 enum rc sums_parse(struct sums *s, const char *text, size_t len, struct err *err)
 {
-    return lines(s, text, len, false, err);
+    return read_lines(s, text, len, false, err);
 }
 
 enum rc sums_parse_record(struct sums *s, const char *text, size_t len, struct err *err)
 {
-    return lines(s, text, len, true, err);
+    return read_lines(s, text, len, true, err);
 }
 
 const struct sum *sums_find(const struct sums *s, const char *name)

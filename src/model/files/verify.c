@@ -15,7 +15,7 @@
 
 enum { VERIFY_CHUNK = 1 << 16, WHEEL_LEVELS = 3 }; /* a model lies at most so deep in a package */
 
-struct run {
+struct verify_run {
     const struct model *m;
     const struct verify_talk *talk;
     struct verify v;
@@ -25,9 +25,9 @@ struct run {
     uint64_t done, total;
 };
 
-static void went(void *arg, uint64_t bytes)
+static void bytes_went(void *arg, uint64_t bytes)
 {
-    struct run *r = arg;
+    struct verify_run *r = arg;
 
     r->done += bytes;
     if (r->talk && r->talk->progress)
@@ -71,7 +71,7 @@ static bool is_of_no_layer(const struct model *m, const char *name)
     return end > at && *end == '.' && layer >= m->layers;
 }
 
-static enum rc tensor_check(struct run *r, const struct st *s, const struct st_tensor *t,
+static enum rc tensor_check(struct verify_run *r, const struct st *s, const struct st_tensor *t,
                             const char *where, float *chunk, struct err *err)
 {
     bool told = false, flat = true;
@@ -99,7 +99,7 @@ static enum rc tensor_check(struct run *r, const struct st *s, const struct st_t
             r->v.faults_count++;
         }
         r->v.numbers += n;
-        went(r, n * st_dtype_bytes(t->dtype));
+        bytes_went(r, n * st_dtype_bytes(t->dtype));
     }
     if (!*where && is_of_no_layer(r->m, t->name))
         names_add(&r->v, &r->v.unused, where, t->name);
@@ -110,7 +110,8 @@ static enum rc tensor_check(struct run *r, const struct st *s, const struct st_t
     return RC_OK;
 }
 
-static enum rc tensors_check(struct run *r, const struct st *s, const char *where, struct err *err)
+static enum rc tensors_check(struct verify_run *r, const struct st *s, const char *where,
+                             struct err *err)
 {
     float *chunk = xcalloc(VERIFY_CHUNK, sizeof(*chunk));
     enum rc rc = RC_OK;
@@ -123,7 +124,7 @@ static enum rc tensors_check(struct run *r, const struct st *s, const char *wher
     return rc;
 }
 
-static enum rc dense_check(struct run *r, const struct model_dense *d, struct err *err)
+static enum rc dense_check(struct verify_run *r, const struct model_dense *d, struct err *err)
 {
     char dir[FILE_PATH_MAX];
     struct st *s;
@@ -215,7 +216,7 @@ static enum rc list_read(struct sums *s, const char *path, bool record, struct e
 }
 
 /* The RECORD of an installed package the folder lies in: some levels up, beside it. */
-static enum rc record_find(struct run *r, const char *real, struct err *err)
+static enum rc record_find(struct verify_run *r, const char *real, struct err *err)
 {
     char *base = arena_strdup(&r->v.arena, real);
     enum rc rc = RC_OK;
@@ -241,7 +242,7 @@ static enum rc record_find(struct run *r, const char *real, struct err *err)
     return rc;
 }
 
-static enum rc lists_read(struct run *r, struct err *err)
+static enum rc lists_read(struct verify_run *r, struct err *err)
 {
     char path[FILE_PATH_MAX], *real;
     enum rc rc = file_join(path, sizeof(path), r->m->dir, "SHA256SUMS", err);
@@ -269,7 +270,7 @@ static bool sidecar_read(const char *path, uint8_t out[SHA256_BYTES])
     return found;
 }
 
-static void file_judge(struct run *r, struct verify_file *f, const char *path,
+static void file_judge(struct verify_run *r, struct verify_file *f, const char *path,
                        const uint8_t sha[SHA256_BYTES])
 {
     const struct sum *want = sums_find(&r->list, f->name);
@@ -290,7 +291,7 @@ static void file_judge(struct run *r, struct verify_file *f, const char *path,
     r->v.wrong += f->state == SUM_WRONG;
 }
 
-static enum rc files_sum(struct run *r, struct err *err)
+static enum rc files_sum(struct verify_run *r, struct err *err)
 {
     for (size_t i = 0; i < r->v.files_count; i++) {
         struct verify_file *f = &r->v.files[i];
@@ -299,7 +300,7 @@ static enum rc files_sum(struct run *r, struct err *err)
         enum rc rc = file_join(path, sizeof(path), r->m->dir, f->name, err);
 
         if (!rc)
-            rc = sums_file(path, went, r, sha, err);
+            rc = sums_file(path, bytes_went, r, sha, err);
         if (rc)
             return rc;
         sha256_hex(sha, f->sha);
@@ -309,7 +310,7 @@ static enum rc files_sum(struct run *r, struct err *err)
 }
 
 /* What SHA256SUMS names and the folder lacks. */
-static void missing_find(struct run *r)
+static void missing_find(struct verify_run *r)
 {
     r->v.missing = arena_array(&r->v.arena, const char *, r->list.count);
     for (size_t i = 0; i < r->list.count; i++) {
@@ -324,7 +325,7 @@ static void missing_find(struct run *r)
 enum rc verify_model(const struct model *m, const struct verify_talk *talk, struct verify *out,
                      struct err *err)
 {
-    struct run r = { .m = m, .talk = talk };
+    struct verify_run r = { .m = m, .talk = talk };
     enum rc rc = verify_list(m->dir, &r.v, err);
 
     if (rc)

@@ -366,7 +366,7 @@ static enum rc work_make(struct getting *g, const char *target, struct err *err)
 }
 
 /* With `force` the two change places, and the old goes with the work folder. */
-static enum rc place(const struct getting *g, const char *target, struct err *err)
+static enum rc place_folder(const struct getting *g, const char *target, struct err *err)
 {
     unsigned flags = g->o->force && file_is_dir(target) ? RENAME_EXCHANGE : RENAME_NOREPLACE;
 
@@ -389,7 +389,7 @@ static enum rc get_into(struct getting *g, const char *target, struct err *err)
     if (!rc)
         rc = wheel_unpack(g, err);
     if (!rc)
-        rc = place(g, target, err);
+        rc = place_folder(g, target, err);
     if (g->work[0])
         file_remove_tree(g->work);
     zip_close(g->zip);
@@ -471,7 +471,7 @@ enum rc get_copy(const char *from, char *const *files, size_t count, const struc
     if (!rc)
         rc = list_write(&g, err);
     if (!rc)
-        rc = place(&g, target, err);
+        rc = place_folder(&g, target, err);
     if (g.work[0])
         file_remove_tree(g.work);
     buf_release(&g.list);

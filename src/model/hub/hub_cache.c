@@ -21,7 +21,7 @@ static const char *env_of(const char *name)
 }
 
 /* "~/x" is below HOME, as the Hub's own client has it. */
-static enum rc expand(const char *path, char *out, size_t cap, struct err *err)
+static enum rc expand_home(const char *path, char *out, size_t cap, struct err *err)
 {
     const char *home = env_of("HOME");
 
@@ -35,7 +35,7 @@ static enum rc expand(const char *path, char *out, size_t cap, struct err *err)
 enum rc hub_home(char *out, size_t cap, struct err *err)
 {
     if (env_of("HF_HOME"))
-        return expand(env_of("HF_HOME"), out, cap, err);
+        return expand_home(env_of("HF_HOME"), out, cap, err);
     if (env_of("XDG_CACHE_HOME"))
         return file_join(out, cap, env_of("XDG_CACHE_HOME"), "huggingface", err);
     if (env_of("HOME"))
@@ -51,7 +51,7 @@ enum rc hub_cache_home(char *out, size_t cap, struct err *err)
     enum rc rc;
 
     if (given)
-        return expand(given, out, cap, err);
+        return expand_home(given, out, cap, err);
     rc = hub_home(home, sizeof(home), err);
     return rc ? rc : file_join(out, cap, home, "hub", err);
 }

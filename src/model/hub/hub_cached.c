@@ -14,7 +14,7 @@
 
 enum { CACHED_DEPTH_MAX = 4, CACHED_FILES_MAX = 4096 };
 
-struct tally {
+struct cache_tally {
     uint64_t bytes;
     size_t files, shards, shards_want;
     bool broken; /* a link that leads nowhere */
@@ -31,7 +31,7 @@ static int is_repo(const struct dirent *e)
 }
 
 /* "model-00002-of-00005.safetensors" */
-static void count_shard(const char *name, struct tally *t)
+static void count_shard(const char *name, struct cache_tally *t)
 {
     const char *of = strstr(name, "-of-");
     size_t want = of ? (size_t)strtoul(of + 4, NULL, 10) : 0;
@@ -42,7 +42,7 @@ static void count_shard(const char *name, struct tally *t)
     t->shards_want = want > t->shards_want ? want : t->shards_want;
 }
 
-static void add_folder(const char *dir, int depth, struct tally *t)
+static void add_folder(const char *dir, int depth, struct cache_tally *t)
 {
     struct dirent **names = NULL;
     int n = depth < CACHED_DEPTH_MAX ? scandir(dir, &names, is_shown, alphasort) : 0;
@@ -91,7 +91,7 @@ static void find_ref(const struct hub_cache *c, const char *commit, char *out, s
     free(names);
 }
 
-static bool is_complete(const char *dir, const struct tally *t)
+static bool is_complete(const char *dir, const struct cache_tally *t)
 {
     return hub_is_whole(dir) && !t->broken && t->shards >= t->shards_want;
 }
@@ -110,7 +110,7 @@ static size_t list_repo(const struct hub_name *name, struct hub_listed *out, siz
     n = scandir(place, &commits, is_shown, alphasort);
     for (int i = 0; i < n; i++) {
         struct hub_listed *l = &out[count];
-        struct tally t = { 0 };
+        struct cache_tally t = { 0 };
 
         if (count < max && hub_commit_ok(commits[i]->d_name) &&
             !file_join(l->dir, sizeof(l->dir), place, commits[i]->d_name, NULL)) {
@@ -126,7 +126,7 @@ static size_t list_repo(const struct hub_name *name, struct hub_listed *out, siz
     }
     free(commits);
     if (!count && !file_join(place, sizeof(place), c.repo, "blobs", NULL)) {
-        struct tally t = { 0 };
+        struct cache_tally t = { 0 };
 
         add_folder(place, 0, &t);
         *out = (struct hub_listed){ .bytes = t.bytes };

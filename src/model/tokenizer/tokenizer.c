@@ -28,8 +28,8 @@ void tokenizer_free(struct tokenizer *t)
     free(t);
 }
 
-static enum rc build(struct tokenizer *t, const struct json *root, const struct tok_rules *rules,
-                     struct err *err)
+static enum rc build_parts(struct tokenizer *t, const struct json *root,
+                           const struct tok_rules *rules, struct err *err)
 {
     if (!root || root->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "the document is not an object");
@@ -64,7 +64,7 @@ enum rc tokenizer_parse(const char *json, size_t len, const char *name,
     if (!rc)
         rc = json_parse_reading(&tree, json, len, &vocab, &root, e);
     if (!rc)
-        rc = build(t, root, rules, e);
+        rc = build_parts(t, root, rules, e);
     arena_release(&tree);
     if (rc) {
         tokenizer_free(t);

@@ -35,7 +35,8 @@ void added_set_build(struct arena *a, struct added_set *set, const struct added 
 }
 
 /* The first pattern of [lo, hi), which agree on `depth` bytes, whose next byte is at least b. */
-static size_t lower(const struct added_set *set, size_t lo, size_t hi, size_t depth, unsigned b)
+static size_t lower_bound(const struct added_set *set, size_t lo, size_t hi, size_t depth,
+                          unsigned b)
 {
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -50,7 +51,7 @@ static size_t lower(const struct added_set *set, size_t lo, size_t hi, size_t de
 }
 
 /* The longest pattern at the start of p. */
-static const struct added *longest(const struct added_set *set, const char *p, size_t len)
+static const struct added *longest_pattern(const struct added_set *set, const char *p, size_t len)
 {
     const struct added *best = NULL;
     size_t lo = 0, hi = set->count;
@@ -58,8 +59,8 @@ static const struct added *longest(const struct added_set *set, const char *p, s
     for (size_t depth = 0; depth < len; depth++) {
         unsigned b = (unsigned char)p[depth];
 
-        lo = lower(set, lo, hi, depth, b);
-        hi = lower(set, lo, hi, depth, b + 1);
+        lo = lower_bound(set, lo, hi, depth, b);
+        hi = lower_bound(set, lo, hi, depth, b + 1);
         if (lo == hi)
             break;
         if (set->v[lo]->pattern_len == depth + 1)
@@ -81,7 +82,7 @@ static uint32_t char_before(const char *text, size_t end, size_t *n)
     return c;
 }
 
-static bool single(const char *text, size_t len, size_t begin, size_t end)
+static bool stands_alone(const char *text, size_t len, size_t begin, size_t end)
 {
     uint32_t c;
     size_t n;
@@ -114,20 +115,20 @@ static size_t strip_right(const char *text, size_t len, size_t end)
 }
 
 /* The next token from w->pos on; false: none. */
-static bool find(const struct added_set *set, const char *text, size_t len, struct added_walk *w,
-                 struct added_hit *out)
+static bool find_token(const struct added_set *set, const char *text, size_t len,
+                       struct added_walk *w, struct added_hit *out)
 {
     while (w->pos < len) {
         const struct added *t;
         size_t begin = w->pos, end;
 
         if (!set->first[(unsigned char)text[begin]] ||
-            !(t = longest(set, text + begin, len - begin))) {
+            !(t = longest_pattern(set, text + begin, len - begin))) {
             w->pos++;
             continue;
         }
         end = w->pos = begin + t->pattern_len;
-        if (t->single_word && !single(text, len, begin, end))
+        if (t->single_word && !stands_alone(text, len, begin, end))
             continue;
         if (t->lstrip)
             begin = strip_left(text, begin, w->done);
@@ -148,7 +149,7 @@ bool added_next(const struct added_set *set, const char *text, size_t len, struc
         w->done = out->end;
         return true;
     }
-    if (set->count && find(set, text, len, w, out)) {
+    if (set->count && find_token(set, text, len, w, out)) {
         if (w->done >= out->begin) {
             w->done = out->end;
             return true;

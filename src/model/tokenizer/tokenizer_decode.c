@@ -22,7 +22,7 @@ static bool is_special(const struct tokenizer *t, const char *s, size_t len)
 }
 
 /* Replaces `from` by `to` in everything behind `start`. */
-static void replace(struct buf *b, size_t start, const char *from, const char *to)
+static void replace_text(struct buf *b, size_t start, const char *from, const char *to)
 {
     size_t from_len = strlen(from), to_len = strlen(to), w = start;
 
@@ -41,7 +41,7 @@ static void replace(struct buf *b, size_t start, const char *from, const char *t
 }
 
 /* English as it is written: the reference's list, in its order; none grows. */
-static void cleanup(struct buf *b, size_t start)
+static void cleanup_spaces(struct buf *b, size_t start)
 {
     static const char *const pairs[][2] = {
         { " .", "." },   { " ?", "?" },     { " !", "!" },     { " ,", "," },
@@ -50,7 +50,7 @@ static void cleanup(struct buf *b, size_t start)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
-        replace(b, start, pairs[i][0], pairs[i][1]);
+        replace_text(b, start, pairs[i][0], pairs[i][1]);
 }
 
 static void add_wordpiece(const struct decoder *d, struct buf *out, const char *s, size_t len,
@@ -67,7 +67,7 @@ static void add_wordpiece(const struct decoder *d, struct buf *out, const char *
     }
     buf_add(out, s, len);
     if (d->cleanup && !out->over)
-        cleanup(out, start);
+        cleanup_spaces(out, start);
 }
 
 static void add_metaspace(const struct decoder *d, struct buf *out, const char *s, size_t len,

@@ -75,7 +75,7 @@ static void own_add(struct tok_clean *c, const char *p, size_t len)
     c->len += len;
 }
 
-static void clean(struct tok_clean *c, struct tok_text text)
+static void clean_text(struct tok_clean *c, struct tok_text text)
 {
     size_t i = valid_length(text.p, text.len);
 
@@ -208,7 +208,7 @@ static void wordpiece_split(const struct tokenizer *t, struct tok_scratch *s, st
 }
 
 /* cur is normalised and holds no added token. */
-static void words(const struct tokenizer *t, struct tok_scratch *s)
+static void encode_words(const struct tokenizer *t, struct tok_scratch *s)
 {
     tok_pretokenize(t->pres, t->pres_count, s);
     to_bytes(s);
@@ -287,7 +287,8 @@ static void keep_whole(struct tok_scratch *s)
     s->pos_cap = w.pos_cap;
 }
 
-static void part(const struct tokenizer *t, struct tok_scratch *s, const struct added_hit *hit)
+static void encode_part(const struct tokenizer *t, struct tok_scratch *s,
+                        const struct added_hit *hit)
 {
     const struct tok_whole *w = &s->whole;
     size_t begin = index_of(w, hit->begin), end = index_of(w, hit->end);
@@ -304,7 +305,7 @@ static void part(const struct tokenizer *t, struct tok_scratch *s, const struct 
     tok_chars_room(&s->cur, end - begin);
     memcpy(s->cur.v, w->chars.v + begin, (end - begin) * sizeof(*s->cur.v));
     s->cur.n = end - begin;
-    words(t, s);
+    encode_words(t, s);
 }
 
 /* cur is normalised: finds the added tokens that are compared so.  Most pieces have none. */
@@ -319,12 +320,12 @@ static void normal_tokens(const struct tokenizer *t, struct tok_scratch *s)
     if (!added_next(&t->normal, s->bytes, len, &w, &hit))
         return;
     if (!hit.token && hit.end == len) {
-        words(t, s);
+        encode_words(t, s);
         return;
     }
     keep_whole(s);
     do
-        part(t, s, &hit);
+        encode_part(t, s, &hit);
     while (!tok_has_enough(s) && added_next(&t->normal, s->whole.bytes, len, &w, &hit));
 }
 
@@ -339,7 +340,7 @@ static void to_chars(struct tok_scratch *s, size_t begin, size_t end)
         c = (unsigned char)s->at[i];
         if (c >= 0x80)
             n = utf8_decode(s->at + i, end - i, &c);
-        assert(n); /* clean() made it valid */
+        assert(n); /* clean_text() made it valid */
         s->cur.v[s->cur.n++] = (struct tok_char){ c, (uint32_t)i, (uint32_t)(i + n) };
         i += n;
     }
@@ -352,7 +353,7 @@ void tok_piece(const struct tokenizer *t, struct tok_scratch *s, size_t begin, s
     if (t->normal.count)
         normal_tokens(t, s);
     else
-        words(t, s);
+        encode_words(t, s);
 }
 
 static bool ascii_letter(char c)
@@ -411,7 +412,7 @@ static void encode_text(const struct tokenizer *t, struct tok_scratch *s, int si
     struct added_walk w = { 0 };
     struct added_hit hit;
 
-    clean(&s->clean[side], text);
+    clean_text(&s->clean[side], text);
     s->side = side;
     s->enough = enough;
     s->at = c->p;

@@ -13,8 +13,8 @@ struct where { /* a member's path, for messages */
 };
 
 /* The path of a list's element; too long a path is a file that nests for its own sake. */
-static enum rc below(const struct where *w, const char *list, size_t i, struct where *out,
-                     struct err *err)
+static enum rc path_below(const struct where *w, const char *list, size_t i, struct where *out,
+                          struct err *err)
 {
     int n = snprintf(out->text, sizeof(out->text), "%s.%s[%zu]", w->text, list, i);
 
@@ -30,17 +30,18 @@ static const char *type_of(const struct json *v)
     return type ? type : "?";
 }
 
-static bool flag(const struct json *v, const char *key, bool dflt)
+static bool flag_of(const struct json *v, const char *key, bool dflt)
 {
     return maybe_or(json_bool(json_get(v, key)), dflt);
 }
 
-static enum rc unknown(const struct where *w, const char *type, struct err *err)
+static enum rc unknown_type(const struct where *w, const char *type, struct err *err)
 {
     return err_set(err, RC_USAGE, "member '%s': type '%.60s' is not supported", w->text, type);
 }
 
-static enum rc lacks(const struct where *w, const char *key, const char *what, struct err *err)
+static enum rc member_lacks(const struct where *w, const char *key, const char *what,
+                            struct err *err)
 {
     return err_set(err, RC_PARSE, "member '%s.%s' is not %s", w->text, key, what);
 }
@@ -54,7 +55,7 @@ static enum rc code_points(struct tokenizer *t, const struct json *v, const stru
     size_t n = 0;
 
     if (!s || s->type != JSON_STR || s->len > TOK_PATTERN_MAX)
-        return lacks(w, key, "a string of at most 256 bytes", err);
+        return member_lacks(w, key, "a string of at most 256 bytes", err);
     cp = arena_array(&t->arena, uint32_t, s->len);
     for (size_t i = 0; i < s->len; n++) {
         size_t step = utf8_decode(s->text + i, s->len - i, &cp[n]);
@@ -68,7 +69,7 @@ static enum rc code_points(struct tokenizer *t, const struct json *v, const stru
 }
 
 /* The list of a Sequence, or NULL for anything else. */
-static const struct json *members(const struct json *v, const char *type, const char *key)
+static const struct json *sequence_members(const struct json *v, const char *type, const char *key)
 {
     const struct json *list = json_get(v, key);
 
@@ -141,7 +142,7 @@ static enum rc read_precompiled(struct tokenizer *t, const struct json *v, const
     size_t n = 0, have = 0, len;
 
     if (!map || map->type != JSON_STR)
-        return lacks(w, "precompiled_charsmap", "a string", err);
+        return member_lacks(w, "precompiled_charsmap", "a string", err);
     len = map->len;
     while (len && map->text[len - 1] == '=')
         len--;
@@ -150,7 +151,7 @@ static enum rc read_precompiled(struct tokenizer *t, const struct json *v, const
         unsigned d = value[(unsigned char)map->text[i]];
 
         if (!d)
-            return lacks(w, "precompiled_charsmap", "base64", err);
+            return member_lacks(w, "precompiled_charsmap", "base64", err);
         bits = bits << 6 | (d - 1);
         have += 6;
         if (have >= 8) {
@@ -168,14 +169,14 @@ static enum rc read_norm_args(struct tokenizer *t, const struct json *v, const s
 {
     switch (out->kind) {
     case NORM_BERT:
-        out->clean = flag(v, "clean_text", true);
-        out->chinese = flag(v, "handle_chinese_chars", true);
-        out->lower = flag(v, "lowercase", true);
-        out->accents = flag(v, "strip_accents", out->lower);
+        out->clean = flag_of(v, "clean_text", true);
+        out->chinese = flag_of(v, "handle_chinese_chars", true);
+        out->lower = flag_of(v, "lowercase", true);
+        out->accents = flag_of(v, "strip_accents", out->lower);
         return RC_OK;
     case NORM_STRIP:
-        out->left = flag(v, "strip_left", false);
-        out->right = flag(v, "strip_right", false);
+        out->left = flag_of(v, "strip_left", false);
+        out->right = flag_of(v, "strip_right", false);
         return RC_OK;
     case NORM_REPLACE:
         return read_replace(t, v, w, out, err);
@@ -207,14 +208,14 @@ static enum rc read_norm(struct tokenizer *t, const struct json *v, const struct
         { "Precompiled", NORM_PRECOMPILED },
         { "Prepend", NORM_PREPEND },
     };
-    const struct json *list = members(v, "Sequence", "normalizers");
+    const struct json *list = sequence_members(v, "Sequence", "normalizers");
     const char *type = type_of(v);
     size_t n = 0;
 
     for (const struct json *m = list ? list->first : NULL; m; m = m->next, n++) {
         struct where d = { "" };
 
-        if (below(w, "normalizers", n, &d, err) || read_norm(t, m, &d, err))
+        if (path_below(w, "normalizers", n, &d, err) || read_norm(t, m, &d, err))
             return err->code;
     }
     if (list)
@@ -228,7 +229,7 @@ static enum rc read_norm(struct tokenizer *t, const struct json *v, const struct
         t->norms[t->norms_count++] = (struct norm){ .kind = kinds[i].kind };
         return read_norm_args(t, v, w, &t->norms[t->norms_count - 1], err);
     }
-    return unknown(w, type, err);
+    return unknown_type(w, type, err);
 }
 
 /* ---- pre_tokenizer ---- */
@@ -255,7 +256,7 @@ static enum rc read_char(const struct json *v, const char *key, const struct whe
     const struct json *s = json_get(v, key);
 
     if (!s || s->type != JSON_STR || !s->len || utf8_decode(s->text, s->len, out) != s->len)
-        return lacks(w, key, "one character", err);
+        return member_lacks(w, key, "one character", err);
     return RC_OK;
 }
 
@@ -273,7 +274,7 @@ static enum rc read_metaspace(const struct json *v, const struct where *w, struc
         return err_set(err, RC_PARSE, "member '%s': add_prefix_space and prepend_scheme disagree",
                        w->text);
     out->prepend = (enum pre_prepend)scheme;
-    out->split = flag(v, "split", true);
+    out->split = flag_of(v, "split", true);
     return RC_OK;
 }
 
@@ -310,14 +311,14 @@ static enum rc read_one_pre(struct tokenizer *t, const struct json *v, const str
         if (read_metaspace(v, w, &p, err))
             return err->code;
     } else if (!str_eq(type, "WhitespaceSplit"))
-        return unknown(w, type, err);
+        return unknown_type(w, type, err);
     return add_pre(t, p, err);
 }
 
 static enum rc read_pre(struct tokenizer *t, const struct json *v, const struct where *w,
                         struct err *err)
 {
-    const struct json *list = members(v, "Sequence", "pretokenizers");
+    const struct json *list = sequence_members(v, "Sequence", "pretokenizers");
     size_t n = 0;
 
     if (!list)
@@ -325,13 +326,13 @@ static enum rc read_pre(struct tokenizer *t, const struct json *v, const struct 
     for (const struct json *m = list->first; m; m = m->next, n++) {
         struct where d = { "" };
 
-        if (below(w, "pretokenizers", n, &d, err) || read_pre(t, m, &d, err))
+        if (path_below(w, "pretokenizers", n, &d, err) || read_pre(t, m, &d, err))
             return err->code;
     }
     return RC_OK;
 }
 
-static bool present(const struct json *v)
+static bool is_present(const struct json *v)
 {
     return v && v->type != JSON_NULL;
 }
@@ -344,9 +345,9 @@ enum rc tok_read_members(struct tokenizer *t, const struct json *root, struct er
     t->left = str_eq(json_str(json_get(json_get(root, "truncation"), "direction")), "Left");
     t->norms = arena_array(&t->arena, struct norm, TOK_STEPS_MAX);
     t->pres = arena_array(&t->arena, struct pre, TOK_STEPS_MAX);
-    if (present(norm) && read_norm(t, norm, &in_norm, err))
+    if (is_present(norm) && read_norm(t, norm, &in_norm, err))
         return err->code;
-    if (present(pre) && read_pre(t, pre, &in_pre, err))
+    if (is_present(pre) && read_pre(t, pre, &in_pre, err))
         return err->code;
     if (tok_read_template(t, json_get(root, "post_processor"), err))
         return err->code;
@@ -363,19 +364,19 @@ enum rc tok_read_decoder(struct tokenizer *t, const struct json *v, struct err *
     int scheme;
 
     *d = (struct decoder){ .kind = DECODE_JOIN, .name = arena_strdup(&t->arena, type) };
-    if (!present(v))
+    if (!is_present(v))
         return RC_OK;
     if (str_eq(type, "WordPiece")) {
         d->kind = DECODE_WORDPIECE;
         d->prefix = arena_strdup(&t->arena, prefix ? prefix : "##");
         d->prefix_len = strlen(d->prefix);
-        d->cleanup = flag(v, "cleanup", true);
+        d->cleanup = flag_of(v, "cleanup", true);
     } else if (str_eq(type, "Metaspace")) {
         if (read_char(v, "replacement", &w, &d->replacement, err) ||
             read_choice(v, "prepend_scheme", &w, schemes, PRE_ALWAYS, &scheme, err))
             return err->code;
         d->kind = DECODE_METASPACE;
-        d->prepend = scheme != PRE_NEVER && flag(v, "add_prefix_space", true);
+        d->prepend = scheme != PRE_NEVER && flag_of(v, "add_prefix_space", true);
     } else
         d->kind = DECODE_UNKNOWN;
     return RC_OK;

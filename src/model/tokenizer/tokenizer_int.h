@@ -265,7 +265,7 @@ size_t wordpiece_max_chars(const struct wordpiece *w);
 
 /* ---- template ---- */
 enum part_kind { PART_A, PART_B, PART_SPECIAL };
-struct part {
+struct template_part {
     enum part_kind kind;
     uint8_t type;
     uint32_t id; /* PART_SPECIAL */
@@ -273,7 +273,7 @@ struct part {
 
 struct template
 {
-    struct part *v;
+    struct template_part *v;
     size_t count;
     size_t specials;
 };

@@ -8,7 +8,7 @@
 
 enum { NAME_SHOWN = 40 }; /* bytes of a token in a message */
 
-static enum rc bad(struct err *err, const char *member, const char *what)
+static enum rc bad_member(struct err *err, const char *member, const char *what)
 {
     return err_set(err, RC_PARSE, "member '%s' %s", member, what);
 }
@@ -25,10 +25,11 @@ static enum rc read_wordpiece(struct tokenizer *t, const struct json *v, const s
     uint32_t unk_id;
 
     if (!unk || !prefix || !chars.known || chars.v < 0)
-        return bad(err, "model",
-                   "has no unk_token, continuing_subword_prefix or max_input_chars_per_word");
+        return bad_member(
+            err, "model",
+            "has no unk_token, continuing_subword_prefix or max_input_chars_per_word");
     if (!vocab || vocab->type != JSON_OBJ)
-        return bad(err, "model.vocab", "is not an object");
+        return bad_member(err, "model.vocab", "is not an object");
     if (anew) {
         prefix = "##";
         chars.v = TOK_WORD_CHARS;
@@ -71,13 +72,13 @@ static enum rc read_unigram(struct tokenizer *t, const struct json *v, const str
     bool fallback = maybe_or(json_bool(json_get(v, "byte_fallback")), 0);
 
     if (!vocab || vocab->type != JSON_ARR)
-        return bad(err, "model.vocab", "is not an array");
+        return bad_member(err, "model.vocab", "is not an array");
     if (r && tok_class_is_pieces(r)) {
         unk = class_unk(t, r);
         fallback = false;
     }
     if (!unk.known || unk.v < 0 || (uint64_t)unk.v >= t->vocab.count)
-        return bad(err, "model.unk_id", "is not an id of the vocabulary");
+        return bad_member(err, "model.unk_id", "is not an id of the vocabulary");
     t->unigram_unk = (uint32_t)unk.v;
     return unigram_of(&t->vocab, (uint32_t)unk.v, fallback, &t->unigram, err);
 }
@@ -88,7 +89,7 @@ enum rc tok_read_model(struct tokenizer *t, const struct json *v, const struct t
     const char *type = json_str(json_get(v, "type"));
 
     if (!v || v->type != JSON_OBJ)
-        return bad(err, "model", "is missing");
+        return bad_member(err, "model", "is missing");
     if (str_eq(type, "Unigram"))
         return read_unigram(t, v, r, err);
     if (str_eq(type, "WordPiece") || (!type && json_get(v, "continuing_subword_prefix")))

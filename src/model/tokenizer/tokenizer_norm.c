@@ -34,7 +34,7 @@ void tok_swap(struct tok_scratch *s)
 
 /* ---- changes ---- */
 /* In alt, `begin` holds the change (as int32_t): puts each in its place of cur. */
-static void place(struct tok_scratch *s)
+static void place_changes(struct tok_scratch *s)
 {
     const struct tok_char *from = s->cur.v;
     size_t i = 0, last = s->cur.n ? s->cur.n - 1 : 0;
@@ -235,7 +235,7 @@ struct chunks { /* what precompiled_apply() says, on its way to alt */
 };
 
 /* Code points of cur that stay as they are. */
-static void stay(struct chunks *k, size_t src_len)
+static void keep_chars(struct chunks *k, size_t src_len)
 {
     struct tok_scratch *s = k->s;
 
@@ -260,7 +260,7 @@ static void precompiled_chunk(void *arg, size_t src, size_t src_len, const char 
     if (text == s->bytes + src) {
         k->same = src_len == k->len;
         if (!k->same)
-            stay(k, src_len);
+            keep_chars(k, src_len);
         return;
     }
     old = count_chars(s->bytes + src, src_len);
@@ -300,7 +300,7 @@ static void norm_precompiled(struct tok_scratch *s, const struct precompiled *p)
     }
     precompiled_apply(p, s->bytes, k.len, precompiled_chunk, &k);
     if (!k.same)
-        place(s);
+        place_changes(s);
 }
 
 void tok_normalize(const struct norm *steps, size_t count, struct tok_scratch *s)

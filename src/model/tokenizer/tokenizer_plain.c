@@ -16,13 +16,13 @@ enum {
     SPACES_END = 0x3000 /* the last white space */
 };
 
-struct word { /* where it, and what its mark stands for, is in the text */
+struct plain_word { /* where it, and what its mark stands for, is in the text */
     uint32_t begin, mark_begin, mark_end;
 };
 
-struct words {
+struct plain_words {
     struct unigram_span spans[WORDS]; /* of s->bytes */
-    struct word from[WORDS];
+    struct plain_word from[WORDS];
     size_t n;
 };
 
@@ -112,7 +112,7 @@ size_t tok_plain_end(const struct tokenizer *t, const char *p, size_t begin, siz
 }
 
 /* ---- encoding ---- */
-static void flush(const struct tokenizer *t, struct tok_scratch *s, struct words *w)
+static void flush_words(const struct tokenizer *t, struct tok_scratch *s, struct plain_words *w)
 {
     struct tok_items *out = &s->items[s->side];
     const struct unigram_token *v;
@@ -147,7 +147,7 @@ static size_t behind_first(const char *p, size_t word)
 
 void tok_plain_encode(const struct tokenizer *t, struct tok_scratch *s, size_t begin, size_t end)
 {
-    struct words w = { .n = 0 };
+    struct plain_words w = { .n = 0 };
     uint32_t len = 0;
 
     TOK_ROOM(s->bytes, (size_t)0, s->bytes_cap, (end - begin + 1) * (1 + t->mark_len));
@@ -161,11 +161,11 @@ void tok_plain_encode(const struct tokenizer *t, struct tok_scratch *s, size_t b
         for (; i < end && s->at[i] != ' '; i++)
             s->bytes[len++] = s->at[i];
         w.spans[w.n] = (struct unigram_span){ start, len };
-        w.from[w.n++] = (struct word){ (uint32_t)word, (uint32_t)(own ? word - 1 : word),
-                                       (uint32_t)(own ? word : behind_first(s->at, word)) };
+        w.from[w.n++] = (struct plain_word){ (uint32_t)word, (uint32_t)(own ? word - 1 : word),
+                                             (uint32_t)(own ? word : behind_first(s->at, word)) };
         if (w.n == WORDS)
-            flush(t, s, &w);
+            flush_words(t, s, &w);
     }
     if (w.n)
-        flush(t, s, &w);
+        flush_words(t, s, &w);
 }

@@ -29,8 +29,8 @@ static struct keep longest_first(size_t n1, size_t n2, size_t max)
     return swap ? (struct keep){ { large, small } } : (struct keep){ { small, large } };
 }
 
-static enum rc truncation(const struct tok_opts *o, bool pair, size_t max, struct keep *keep,
-                          struct err *err)
+static enum rc truncate_pair(const struct tok_opts *o, bool pair, size_t max, struct keep *keep,
+                             struct err *err)
 {
     size_t total = keep->n[0] + keep->n[1], cut;
     int side = o->truncate == TOK_ONLY_SECOND;
@@ -124,8 +124,8 @@ static struct tok_spaces token_spaces(const struct tokenizer *t, const struct to
 }
 
 /* The reference leaves white space that a match took with it out of the offsets. */
-static void trim(const struct tokenizer *t, struct tok_scratch *s, int side, size_t first,
-                 size_t count)
+static void trim_offsets(const struct tokenizer *t, struct tok_scratch *s, int side, size_t first,
+                         size_t count)
 {
     const struct tok_clean *c = &s->clean[side];
     size_t hint = 0;
@@ -208,7 +208,7 @@ static void put_special_token(const struct tokenizer *t, struct tok_scratch *s, 
     s->texts[at] = piece ? piece : "?";
 }
 
-static size_t put_special(struct tok_scratch *s, size_t at, const struct part *p)
+static size_t put_special(struct tok_scratch *s, size_t at, const struct template_part *p)
 {
     s->ids[at] = p->id;
     s->types[at] = p->type;
@@ -245,7 +245,7 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
         if (o->max_tokens < added)
             return err_set(err, RC_LIMIT, "a limit of %zu tokens has no room for %zu special ones",
                            o->max_tokens, added);
-        rc = truncation(o, pair, o->max_tokens - added, &keep, err);
+        rc = truncate_pair(o, pair, o->max_tokens - added, &keep, err);
     }
     if (rc)
         return rc;
@@ -254,7 +254,7 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
         if (o->left)
             first[i] = s->items[i].n - keep.n[i];
         if (t->trim)
-            trim(t, s, i, first[i], keep.n[i]);
+            trim_offsets(t, s, i, first[i], keep.n[i]);
         out->cut[i] = cut_at(s, i, o->left, first[i], keep.n[i]);
     }
     for (size_t i = 0; i < m->count; i++)
@@ -262,7 +262,7 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
     out_room(s, n);
     n = 0;
     for (size_t i = 0; i < m->count; i++) {
-        const struct part *p = &m->v[i];
+        const struct template_part *p = &m->v[i];
 
         if (p->kind != PART_SPECIAL) {
             if (o->tokens)

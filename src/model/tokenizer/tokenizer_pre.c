@@ -15,7 +15,7 @@ static bool is_space(uint32_t c)
     return c < 0x80 ? c == ' ' || (c >= '\t' && c <= '\r') : uni_is_space(c);
 }
 
-static void add(struct tok_ranges *r, size_t begin, size_t end)
+static void add_range(struct tok_ranges *r, size_t begin, size_t end)
 {
     if (begin == end)
         return;
@@ -72,7 +72,7 @@ static void split_range(const struct split *p, const struct tok_chars *a, struct
         if (i + 1 < r.end && !cut_between(p->behavior, left, right))
             continue;
         if (!(p->behavior == PRE_REMOVED && left))
-            add(p->out, begin, i + 1);
+            add_range(p->out, begin, i + 1);
         begin = i + 1;
     }
 }
@@ -106,7 +106,7 @@ static void split_words(struct tok_scratch *s)
             if (i + 1 < r.end && word_class(s->cur.v[i + 1].c) == class)
                 continue;
             if (class)
-                add(&s->splits_alt, begin, i + 1);
+                add_range(&s->splits_alt, begin, i + 1);
             begin = i + 1;
         }
     }
@@ -136,15 +136,15 @@ static void metaspace_range(struct tok_scratch *s, const struct pre *p, struct t
         if (c.c == ' ')
             c.c = p->replacement;
         if (p->split && c.c == p->replacement) {
-            add(&s->splits_alt, begin, s->alt.n);
+            add_range(&s->splits_alt, begin, s->alt.n);
             begin = s->alt.n;
         }
         s->alt.v[s->alt.n++] = c;
     }
-    add(&s->splits_alt, begin, s->alt.n);
+    add_range(&s->splits_alt, begin, s->alt.n);
 }
 
-static void metaspace(struct tok_scratch *s, const struct pre *p)
+static void metaspace_splits(struct tok_scratch *s, const struct pre *p)
 {
     for (size_t i = 0; i < s->splits.n; i++)
         metaspace_range(s, p, s->splits.v[i]);
@@ -155,7 +155,7 @@ static void metaspace(struct tok_scratch *s, const struct pre *p)
 void tok_pretokenize(const struct pre *steps, size_t count, struct tok_scratch *s)
 {
     s->splits.n = s->splits_alt.n = 0;
-    add(&s->splits, 0, s->cur.n);
+    add_range(&s->splits, 0, s->cur.n);
     for (size_t i = 0; i < count; i++) {
         switch (steps[i].kind) {
         case PRE_WHITESPACE_SPLIT:
@@ -168,7 +168,7 @@ void tok_pretokenize(const struct pre *steps, size_t count, struct tok_scratch *
             split_class(s, tok_is_punct, steps[i].behavior);
             break;
         case PRE_METASPACE:
-            metaspace(s, &steps[i]);
+            metaspace_splits(s, &steps[i]);
             break;
         }
     }

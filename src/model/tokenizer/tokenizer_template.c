@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "model/tokenizer/tokenizer_int.h"
 
-static enum rc add_part(struct template *m, struct part p, struct err *err)
+static enum rc add_part(struct template *m, struct template_part p, struct err *err)
 {
     if (m->count == TOK_TEMPLATE_MAX)
         return err_set(err, RC_LIMIT, "member 'post_processor' has more than %d parts",
@@ -49,13 +49,14 @@ static enum rc read_part(struct template *m, const struct json *v, const struct 
     if (seq) {
         if (!str_eq(id, "A") && !(str_eq(id, "B") && str_eq(list, "pair")))
             return bad_part(list, i, "names a text that is not there", err);
-        return add_part(m, (struct part){ *id == 'A' ? PART_A : PART_B, (uint8_t)type, 0 }, err);
+        return add_part(m, (struct template_part){ *id == 'A' ? PART_A : PART_B, (uint8_t)type, 0 },
+                        err);
     }
     ids = special_ids(specials, id);
     if (!ids)
         return bad_part(list, i, "is missing in special_tokens", err);
     for (const struct json *n = ids->first; n; n = n->next) {
-        struct part p = { .kind = PART_SPECIAL, .type = (uint8_t)type };
+        struct template_part p = { .kind = PART_SPECIAL, .type = (uint8_t)type };
 
         if (!read_u32(n, TOK_ID_MAX, &p.id))
             return bad_part(list, i, "has an id that is not one", err);
@@ -87,7 +88,7 @@ static enum rc read_pair(const struct json *v, const char *key, uint32_t *out, s
     return RC_OK;
 }
 
-static void fixed(struct template *m, const struct part *parts, size_t count)
+static void fixed_parts(struct template *m, const struct template_part *parts, size_t count)
 {
     m->count = m->specials = 0;
     for (size_t i = 0; i < count; i++) {
@@ -100,19 +101,20 @@ void tok_fixed_template(struct tokenizer *t, uint32_t cls, uint32_t sep, bool ro
 {
     uint8_t second = roberta ? 0 : 1;
 
-    fixed(&t->one,
-          (struct part[]){ { PART_SPECIAL, 0, cls }, { PART_A, 0, 0 }, { PART_SPECIAL, 0, sep } },
-          3);
-    fixed(&t->two,
-          (struct part[]){ { PART_SPECIAL, 0, cls },
-                           { PART_A, 0, 0 },
-                           { PART_SPECIAL, 0, sep },
-                           { PART_B, second, 0 },
-                           { PART_SPECIAL, second, sep } },
-          5);
+    fixed_parts(&t->one,
+                (struct template_part[]){
+                    { PART_SPECIAL, 0, cls }, { PART_A, 0, 0 }, { PART_SPECIAL, 0, sep } },
+                3);
+    fixed_parts(&t->two,
+                (struct template_part[]){ { PART_SPECIAL, 0, cls },
+                                          { PART_A, 0, 0 },
+                                          { PART_SPECIAL, 0, sep },
+                                          { PART_B, second, 0 },
+                                          { PART_SPECIAL, second, sep } },
+                5);
     if (roberta) {
         memmove(&t->two.v[4], &t->two.v[3], 2 * sizeof(*t->two.v));
-        t->two.v[3] = (struct part){ PART_SPECIAL, 0, sep };
+        t->two.v[3] = (struct template_part){ PART_SPECIAL, 0, sep };
         t->two.count++;
         t->two.specials++;
     }
@@ -150,10 +152,10 @@ static enum rc read_processor(struct tokenizer *t, const struct json *v, struct 
 
 enum rc tok_read_template(struct tokenizer *t, const struct json *v, struct err *err)
 {
-    t->one.v = arena_array(&t->arena, struct part, TOK_TEMPLATE_MAX);
-    t->two.v = arena_array(&t->arena, struct part, TOK_TEMPLATE_MAX);
-    fixed(&t->one, (struct part[]){ { PART_A, 0, 0 } }, 1);
-    fixed(&t->two, (struct part[]){ { PART_A, 0, 0 }, { PART_B, 1, 0 } }, 2);
+    t->one.v = arena_array(&t->arena, struct template_part, TOK_TEMPLATE_MAX);
+    t->two.v = arena_array(&t->arena, struct template_part, TOK_TEMPLATE_MAX);
+    fixed_parts(&t->one, (struct template_part[]){ { PART_A, 0, 0 } }, 1);
+    fixed_parts(&t->two, (struct template_part[]){ { PART_A, 0, 0 }, { PART_B, 1, 0 } }, 2);
     if (!v || v->type == JSON_NULL)
         return RC_OK;
     if (str_eq(json_str(json_get(v, "type")), "Sequence")) {

@@ -19,7 +19,7 @@ enum {
     POWER_MAX = 10000   /* of an exponent as written; what is beyond 308 is 0 or refused */
 };
 
-struct text { /* what is left of the file */
+struct vocab_text { /* what is left of the file */
     const char *p, *end;
 };
 
@@ -28,7 +28,7 @@ struct text { /* what is left of the file */
 
 /* Bits 7 of the bytes that a string's copying must stop at: quote, backslash, control.  The
  * lowest set one is right, those above it may not be. */
-static inline uint64_t stops(uint64_t w)
+static inline uint64_t stop_bytes(uint64_t w)
 {
     uint64_t quote = w ^ EACH('"'), slash = w ^ EACH('\\');
 
@@ -38,7 +38,7 @@ static inline uint64_t stops(uint64_t w)
 
 /* A string without escapes, at most `max` bytes, into a new entry; p moves behind its closing
  * quote.  NULL: it is another kind of string. */
-ALWAYS_INLINE struct vocab_entry *plain_string(struct text *in, struct vocab *v, size_t max,
+ALWAYS_INLINE struct vocab_entry *plain_string(struct vocab_text *in, struct vocab *v, size_t max,
                                                size_t *len)
 {
     struct vocab_entry *e = vocab_open(v, max + sizeof(uint64_t));
@@ -51,7 +51,7 @@ ALWAYS_INLINE struct vocab_entry *plain_string(struct text *in, struct vocab *v,
     for (; n < max && (size_t)(in->end - p) >= n + sizeof(w); n += sizeof(w)) {
         memcpy(&w, p + n, sizeof(w));
         memcpy(e->text + n, &w, sizeof(w));
-        stop = stops(w);
+        stop = stop_bytes(w);
         if (stop) {
             unsigned bits = (unsigned)__builtin_ctzll(stop) & ~7u;
             high |= bits ? w << (64 - bits) : 0;
@@ -72,14 +72,14 @@ static inline bool is_space(char c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-static inline void skip_space(struct text *in)
+static inline void skip_space(struct vocab_text *in)
 {
     while (in->p < in->end && (unsigned char)*in->p <= ' ' && is_space(*in->p))
         in->p++;
 }
 
 /* This byte, white space around it; there seldom is any. */
-static inline bool take(struct text *in, char c)
+static inline bool take_byte(struct vocab_text *in, char c)
 {
     if (in->p < in->end && *in->p != c)
         skip_space(in);
@@ -102,7 +102,7 @@ static bool ten_to(int exponent, double *out)
     return str_to_f64(text, out);
 }
 
-static bool scaled(uint64_t digits, int64_t exponent, double *out)
+static bool scaled_score(uint64_t digits, int64_t exponent, double *out)
 {
     double f = (double)digits, ten = 1;
 
@@ -154,7 +154,7 @@ static bool any_number(const struct json *v, double *out)
         if (!str_to_i64(text + (*text == '+'), 10, &power) || llabs(power) > POWER_MAX)
             return false;
     }
-    if (!scaled(digits, exponent + power, out))
+    if (!scaled_score(digits, exponent + power, out))
         return false;
     *out = minus ? -*out : *out;
     return true;
@@ -200,7 +200,7 @@ static inline size_t digits_take(const char *p, uint64_t *digits)
 }
 
 /* -12.3456: no exponent, few enough digits, and the file goes on behind it. */
-ALWAYS_INLINE bool plain_number(struct text *in, double *out)
+ALWAYS_INLINE bool plain_number(struct vocab_text *in, double *out)
 {
     static const double tens[DIGITS_MAX + 1] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,
                                                  1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13,
@@ -245,25 +245,25 @@ static bool any_id(const struct json *v, uint32_t *out)
     return id < TOK_ID_MAX;
 }
 
-static enum rc full(struct err *err)
+static enum rc vocab_full(struct err *err)
 {
     return err_set(err, RC_LIMIT, "member 'model.vocab' has more than %d entries", TOK_VOCAB_MAX);
 }
 
 /* ---- {"piece": id} ---- */
 /* One member and the comma behind it.  False, and nothing done: it is not plain. */
-static bool plain_member(struct text *in, struct vocab *v)
+static bool plain_member(struct vocab_text *in, struct vocab *v)
 {
-    struct text at = *in;
+    struct vocab_text at = *in;
     uint32_t id = 0;
     size_t len;
     struct vocab_entry *e = plain_string(&at, v, TOK_PIECE_MAX, &len);
 
-    if (!e || !take(&at, ':') || at.p == at.end || *at.p < '1' || *at.p > '9')
+    if (!e || !take_byte(&at, ':') || at.p == at.end || *at.p < '1' || *at.p > '9')
         return false;
     for (; at.p < at.end && *at.p >= '0' && *at.p <= '9' && id < TOK_ID_MAX; at.p++)
         id = id * 10 + (uint32_t)(*at.p - '0');
-    if (id >= TOK_ID_MAX || !take(&at, ',') || !vocab_close(v, e, len, id))
+    if (id >= TOK_ID_MAX || !take_byte(&at, ',') || !vocab_close(v, e, len, id))
         return false;
     e->score = 0;
     *in = at;
@@ -292,16 +292,16 @@ static enum rc any_member(struct vocab *v, const struct json *m, struct err *err
 }
 
 /* ---- ["piece", score] ---- */
-static bool plain_row(struct text *in, struct vocab *v)
+static bool plain_row(struct vocab_text *in, struct vocab *v)
 {
-    struct text at = *in;
+    struct vocab_text at = *in;
     struct vocab_entry *e;
     double score;
     size_t len;
 
-    if (!take(&at, '[') || !(e = plain_string(&at, v, UNIGRAM_PIECE_BYTES_MAX, &len)) ||
-        !take(&at, ',') || !plain_number(&at, &score) || !take(&at, ']') || !take(&at, ',') ||
-        !vocab_close(v, e, len, (uint32_t)v->count))
+    if (!take_byte(&at, '[') || !(e = plain_string(&at, v, UNIGRAM_PIECE_BYTES_MAX, &len)) ||
+        !take_byte(&at, ',') || !plain_number(&at, &score) || !take_byte(&at, ']') ||
+        !take_byte(&at, ',') || !vocab_close(v, e, len, (uint32_t)v->count))
         return false;
     e->score = score;
     *in = at;
@@ -336,10 +336,10 @@ static enum rc bad_row(size_t i, struct err *err)
 /* Plain elements up to one that is not; json_walk goes on there. */
 static void plain_elements(struct vocab *v, struct json_walk *w)
 {
-    struct text in = { w->p, w->end };
+    struct vocab_text in = { w->p, w->end };
     size_t before = v->count;
 
-    if (w->begun && !take(&in, ','))
+    if (w->begun && !take_byte(&in, ','))
         return;
     skip_space(&in);
     while (v->count < TOK_VOCAB_MAX && (w->object ? plain_member(&in, v) : plain_row(&in, v)))
@@ -387,7 +387,7 @@ enum rc tok_read_vocab(void *tokenizer, struct json_walk *w, struct err *err)
         plain_elements(&t->vocab, w);
         rc = any_element(&t->vocab, &escaped, w, &more, err);
         if (!rc && t->vocab.count > TOK_VOCAB_MAX)
-            rc = full(err);
+            rc = vocab_full(err);
     }
     arena_release(&escaped);
     return rc;

@@ -82,7 +82,7 @@ struct guess {    /* characters [start, start + n) may be a piece */
     uint32_t n : 31, seen : 1;
 };
 
-struct part {          /* a pre-token on its way */
+struct unigram_part {  /* a pre-token on its way */
     struct memo *memo; /* where it may be remembered; NULL: too long */
     uint32_t hash;
     bool known;
@@ -149,7 +149,7 @@ static void tokens_reserve(struct unigram_scratch *s, size_t have, size_t more)
 /* ---- hashing ---- */
 #define FACTOR UINT64_C(0x9E3779B97F4A7C15)
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * FACTOR;
     return h ^ h >> 29;
@@ -252,7 +252,7 @@ static enum rc tables_fill(struct unigram *u, struct err *err)
         if (e->score < least)
             least = e->score;
         memcpy(&score, &e->score, sizeof(score));
-        stamp = mix(stamp, score + piece_add(u, &f, e, u->v->at[i]));
+        stamp = mix_hash(stamp, score + piece_add(u, &f, e, u->v->at[i]));
     }
     if (!vocab_fill_end(&f))
         return err_set(err, RC_LIMIT, "the vocabulary has too many pieces of the same hash");
@@ -297,7 +297,7 @@ static void byte_ids_find(struct unigram *u, bool byte_fallback)
     }
 }
 
-static enum rc build(struct unigram *u, uint32_t unk_id, bool byte_fallback, struct err *err)
+static enum rc build_model(struct unigram *u, uint32_t unk_id, bool byte_fallback, struct err *err)
 {
     enum rc rc;
 
@@ -311,11 +311,11 @@ static enum rc build(struct unigram *u, uint32_t unk_id, bool byte_fallback, str
     if (rc)
         return rc;
     byte_ids_find(u, byte_fallback);
-    u->stamp = mix(u->stamp, (uint64_t)u->byte_ids['a']) | 1; /* 0: a scratch of no model */
+    u->stamp = mix_hash(u->stamp, (uint64_t)u->byte_ids['a']) | 1; /* 0: a scratch of no model */
     return RC_OK;
 }
 
-static enum rc finish(struct unigram *u, enum rc rc, struct unigram **out)
+static enum rc finish_new(struct unigram *u, enum rc rc, struct unigram **out)
 {
     if (rc)
         unigram_free(u);
@@ -330,7 +330,7 @@ enum rc unigram_of(const struct vocab *v, uint32_t unk_id, bool byte_fallback, s
     struct unigram *u = xcalloc(1, sizeof(*u));
 
     u->v = v;
-    return finish(u, build(u, unk_id, byte_fallback, err), out);
+    return finish_new(u, build_model(u, unk_id, byte_fallback, err), out);
 }
 
 static enum rc pieces_copy(struct vocab *v, const struct unigram_piece *pieces, size_t count,
@@ -361,7 +361,7 @@ enum rc unigram_new(const struct unigram_piece *pieces, size_t count, uint32_t u
     enum rc rc = pieces_copy(&u->own, pieces, count, err);
 
     u->v = &u->own;
-    return finish(u, rc ? rc : build(u, unk_id, byte_fallback, err), out);
+    return finish_new(u, rc ? rc : build_model(u, unk_id, byte_fallback, err), out);
 }
 
 void unigram_free(struct unigram *u)
@@ -389,8 +389,8 @@ static void path_offer(struct best *b, double score, size_t start, uint32_t unit
 
 /* The nodes of text [begin, end) from `n` on: where characters are, their sums, no path to
  * any but the first.  Gives the last. */
-static uint32_t prepare(struct unigram_scratch *s, const char *text, struct unigram_span span,
-                        uint32_t n)
+static uint32_t prepare_guesses(struct unigram_scratch *s, const char *text,
+                                struct unigram_span span, uint32_t n)
 {
     uint64_t sum = 0;
 
@@ -485,12 +485,12 @@ static void guesses_end(const struct unigram *u, struct unigram_scratch *s, cons
     }
 }
 
-static void viterbi(const struct unigram *u, struct unigram_scratch *s, const char *text,
-                    const struct part *parts, size_t count)
+static void viterbi_parts(const struct unigram *u, struct unigram_scratch *s, const char *text,
+                          const struct unigram_part *parts, size_t count)
 {
     struct guess *end = s->guesses;
 
-    for (const struct part *p = parts; p < parts + count; p++) {
+    for (const struct unigram_part *p = parts; p < parts + count; p++) {
         for (uint32_t at = p->first; at < p->last; at++) {
             size_t most = p->last - at < u->longest ? p->last - at : u->longest;
             if ((size_t)(end - s->guesses) + most >= GUESSES_MAX) {
@@ -531,8 +531,9 @@ static uint32_t id_of(const struct unigram *u, const struct best *b)
     return b->unit ? vocab_at(u->v, b->unit)->id : u->unk_id;
 }
 
-static size_t backtrack(const struct unigram *u, const struct unigram_scratch *s, const char *text,
-                        const struct part *p, struct unigram_token *out)
+static size_t backtrack_part(const struct unigram *u, const struct unigram_scratch *s,
+                             const char *text, const struct unigram_part *p,
+                             struct unigram_token *out)
 {
     const struct best *best = s->best;
     size_t n = 0;
@@ -567,11 +568,11 @@ static uint32_t memo_hash(const char *text, size_t len)
 
     for (; len >= 8; text += 8, len -= 8) {
         memcpy(&v, text, 8);
-        h = mix(h, v);
+        h = mix_hash(h, v);
     }
     v = 0;
     memcpy(&v, text, len);
-    h = mix(h, v);
+    h = mix_hash(h, v);
     return (uint32_t)(h >> 32 ^ h);
 }
 
@@ -611,11 +612,11 @@ static void memo_write(struct memo *m, uint32_t hash, const char *text, struct u
 
 /* ---- groups of pre-tokens ---- */
 static void memo_look(struct unigram_scratch *s, const char *text, struct unigram_span span,
-                      struct part *out)
+                      struct unigram_part *out)
 {
     size_t len = span.end - span.begin;
 
-    *out = (struct part){ 0 };
+    *out = (struct unigram_part){ 0 };
     if (len > MEMO_KEY_MAX)
         return;
     out->hash = memo_hash(text + span.begin, len);
@@ -627,7 +628,7 @@ static void memo_look(struct unigram_scratch *s, const char *text, struct unigra
 static size_t group_encode(const struct unigram *u, struct unigram_scratch *s, const char *text,
                            const struct unigram_span *spans, size_t count, size_t bytes, size_t n)
 {
-    struct part parts[GROUP_MAX];
+    struct unigram_part parts[GROUP_MAX];
     uint32_t node = 0;
 
     nodes_reserve(s, bytes + count);
@@ -635,27 +636,27 @@ static size_t group_encode(const struct unigram *u, struct unigram_scratch *s, c
     for (size_t i = 0; i < count; i++)
         memo_look(s, text, spans[i], &parts[i]);
     for (size_t i = 0; i < count; i++) {
-        struct part *p = &parts[i];
+        struct unigram_part *p = &parts[i];
         const struct memo *m = p->memo;
         size_t len = spans[i].end - spans[i].begin;
 
         p->known = m && m->hash == p->hash && m->len == len &&
                    vocab_same(m->key, text + spans[i].begin, len);
         p->first = node;
-        p->last = p->known ? node : prepare(s, text, spans[i], node);
+        p->last = p->known ? node : prepare_guesses(s, text, spans[i], node);
         node = p->last + 1;
     }
-    viterbi(u, s, text, parts, count);
+    viterbi_parts(u, s, text, parts, count);
     for (size_t i = 0; i < count; i++) {
-        struct part *p = &parts[i];
+        struct unigram_part *p = &parts[i];
         struct unigram_token *out = s->tokens ? s->tokens + n : NULL; /* no text, no tokens */
 
         p->tokens = n;
         p->count =
-            p->known ? memo_read(p->memo, spans[i].begin, out) : backtrack(u, s, text, p, out);
+            p->known ? memo_read(p->memo, spans[i].begin, out) : backtrack_part(u, s, text, p, out);
         n += p->count;
     }
-    for (const struct part *p = parts; p < parts + count; p++) { /* when all are read */
+    for (const struct unigram_part *p = parts; p < parts + count; p++) { /* when all are read */
         if (p->memo && !p->known)
             memo_write(p->memo, p->hash, text, spans[p - parts], s->tokens + p->tokens, p->count);
     }

@@ -69,21 +69,21 @@ void vocab_table_release(struct vocab_table *t)
     *t = (struct vocab_table){ 0 };
 }
 
-static bool same(const struct vocab_fill *f, uint32_t a, uint32_t b)
+static bool same_entry(const struct vocab_fill *f, uint32_t a, uint32_t b)
 {
     const struct vocab_entry *x = vocab_at(f->v, a), *y = vocab_at(f->v, b);
 
     return x->len == y->len && !memcmp(x->text, y->text, x->len);
 }
 
-static void put(struct vocab_fill *f, uint64_t hash, uint32_t unit)
+static void put_entry(struct vocab_fill *f, uint64_t hash, uint32_t unit)
 {
     struct vocab_slot new = { (uint32_t)(hash >> 32), unit };
 
     for (uint64_t i = hash; i - hash < PROBES_MAX; i++) {
         struct vocab_slot *slot = &f->t->slots[i & f->t->mask];
 
-        if (!slot->unit || (slot->tag == new.tag &&same(f, slot->unit, unit))) {
+        if (!slot->unit || (slot->tag == new.tag &&same_entry(f, slot->unit, unit))) {
             *slot = new;
             return;
         }
@@ -101,7 +101,7 @@ void vocab_fill_add(struct vocab_fill *f, uint64_t hash, uint32_t unit)
     f->n++;
     __builtin_prefetch(&f->t->slots[hash & f->t->mask], 1);
     if (f->n > VOCAB_AHEAD)
-        put(f, f->queue[k].hash, f->queue[k].unit);
+        put_entry(f, f->queue[k].hash, f->queue[k].unit);
     f->queue[k].hash = hash;
     f->queue[k].unit = unit;
 }
@@ -111,7 +111,7 @@ bool vocab_fill_end(struct vocab_fill *f)
     size_t first = f->n > VOCAB_AHEAD ? f->n - VOCAB_AHEAD : 0;
 
     for (size_t i = first; i < f->n && !f->crowded; i++)
-        put(f, f->queue[i % VOCAB_AHEAD].hash, f->queue[i % VOCAB_AHEAD].unit);
+        put_entry(f, f->queue[i % VOCAB_AHEAD].hash, f->queue[i % VOCAB_AHEAD].unit);
     f->n = 0;
     return !f->crowded;
 }

@@ -16,7 +16,7 @@ enum {
     PAIRS = 4096
 };
 
-struct side {
+struct wordpiece_side {
     struct vocab_table table;
     size_t longest;
     uint64_t lengths[PAIRS]; /* bit min(len, 63), by the first two bytes */
@@ -24,13 +24,13 @@ struct side {
 };
 
 struct wordpiece {
-    struct side first, next;
+    struct wordpiece_side first, next;
     const struct vocab *vocab; /* borrowed */
     size_t max_chars;
     uint32_t unk;
 };
 
-static inline uint64_t mix(uint64_t h)
+static inline uint64_t mix_hash(uint64_t h)
 {
     return h ^ h >> 29;
 }
@@ -50,10 +50,11 @@ static inline unsigned pair_of(const char *s)
 }
 
 /* The piece with this text, or NULL. */
-static inline const struct vocab_entry *find(const struct wordpiece *w, const struct side *d,
-                                             const char *s, size_t len, uint64_t hash)
+static inline const struct vocab_entry *find_piece(const struct wordpiece *w,
+                                                   const struct wordpiece_side *d, const char *s,
+                                                   size_t len, uint64_t hash)
 {
-    return vocab_find(w->vocab, &d->table, mix(hash), s, len);
+    return vocab_find(w->vocab, &d->table, mix_hash(hash), s, len);
 }
 
 static inline unsigned length_bit(size_t len)
@@ -61,14 +62,15 @@ static inline unsigned length_bit(size_t len)
     return len < LENGTHS - 1 ? (unsigned)len : LENGTHS - 1;
 }
 
-static void put(struct vocab_fill *f, struct side *d, const struct vocab_entry *e, uint32_t unit)
+static void put_piece(struct vocab_fill *f, struct wordpiece_side *d, const struct vocab_entry *e,
+                      uint32_t unit)
 {
     const char *text = e->text + d->table.skip;
     size_t len = e->len - d->table.skip;
 
     if (!len)
         return; /* no word is empty */
-    vocab_fill_add(f, mix(hash_of(text, len)), unit);
+    vocab_fill_add(f, mix_hash(hash_of(text, len)), unit);
     if (len > d->longest)
         d->longest = len;
     if (len == 1)
@@ -77,7 +79,7 @@ static void put(struct vocab_fill *f, struct side *d, const struct vocab_entry *
         d->lengths[pair_of(text)] |= UINT64_C(1) << length_bit(len);
 }
 
-static bool continues(const struct vocab_entry *e, const char *prefix, size_t prefix_len)
+static bool continues_word(const struct vocab_entry *e, const char *prefix, size_t prefix_len)
 {
     return e->len > prefix_len && vocab_same(e->text, prefix, prefix_len);
 }
@@ -93,16 +95,16 @@ struct wordpiece *wordpiece_new(const struct vocab *v, const char *prefix, size_
     w->vocab = v;
     w->max_chars = max_chars;
     for (uint32_t i = 0; i < v->size; i++)
-        count += (e = vocab_get(v, i)) && continues(e, prefix, prefix_len);
+        count += (e = vocab_get(v, i)) && continues_word(e, prefix, prefix_len);
     vocab_table_init(&w->first.table, v->count, 0);
     vocab_table_init(&w->next.table, count, (uint32_t)prefix_len);
     for (uint32_t i = 0; i < v->size; i++) {
         e = vocab_get(v, i);
         if (!e)
             continue;
-        put(&first, &w->first, e, v->at[i]);
-        if (continues(e, prefix, prefix_len))
-            put(&next, &w->next, e, v->at[i]);
+        put_piece(&first, &w->first, e, v->at[i]);
+        if (continues_word(e, prefix, prefix_len))
+            put_piece(&next, &w->next, e, v->at[i]);
     }
     bool fair = vocab_fill_end(&first);
     if (!vocab_fill_end(&next) || !fair) {
@@ -134,7 +136,8 @@ size_t wordpiece_max_chars(const struct wordpiece *w)
 bool wordpiece_whole(const struct wordpiece *w, const char *s, size_t len, uint64_t hash,
                      uint32_t *out)
 {
-    const struct vocab_entry *e = len <= w->first.longest ? find(w, &w->first, s, len, hash) : NULL;
+    const struct vocab_entry *e =
+        len <= w->first.longest ? find_piece(w, &w->first, s, len, hash) : NULL;
 
     if (e)
         *out = e->id;
@@ -147,8 +150,8 @@ bool wordpiece_find(const struct wordpiece *w, const char *s, size_t len, uint32
 }
 
 /* The longest piece at the start of s: its id and length; 0: none. */
-static size_t longest(const struct wordpiece *w, const struct side *d, const char *s, size_t len,
-                      uint32_t *out)
+static size_t longest_piece(const struct wordpiece *w, const struct wordpiece_side *d,
+                            const char *s, size_t len, uint32_t *out)
 {
     uint64_t hashes[TOK_PIECE_MAX + 1], lengths = len > 1 ? d->lengths[pair_of(s)] : 0;
     uint64_t h = WORDPIECE_SEED;
@@ -166,7 +169,7 @@ static size_t longest(const struct wordpiece *w, const struct side *d, const cha
 
         if (!(lengths >> length_bit(n) & 1))
             continue;
-        e = find(w, d, s, n, hashes[n]);
+        e = find_piece(w, d, s, n, hashes[n]);
         if (!e)
             continue;
         *out = e->id;
@@ -194,7 +197,7 @@ void wordpiece_encode(const struct wordpiece *w, const char *s, size_t len, stru
     TOK_ROOM(out->v, out->n, out->cap, 1);
     for (size_t i = 0; i < len && !(i == 0 && too_long(w, s, len));) {
         uint32_t id;
-        size_t n = longest(w, i ? &w->next : &w->first, s + i, len - i, &id);
+        size_t n = longest_piece(w, i ? &w->next : &w->first, s + i, len - i, &id);
 
         if (!n)
             break;

@@ -8,14 +8,14 @@
 enum emoji { EMOJI_NONE, EMOJI_BASE, EMOJI_JOINED };      /* ExtPict Extend* [ZWJ] */
 enum conjunct { CONJ_NONE, CONJ_CONSONANT, CONJ_LINKED }; /* consonant … linker … */
 
-struct walk {
+struct cluster_walk {
     enum uni_break before;
     enum emoji emoji;
     enum conjunct conjunct;
     bool half_flag; /* an odd number of regional indicators stands before */
 };
 
-static void walk_take(struct walk *w, uint32_t kind)
+static void walk_take(struct cluster_walk *w, uint32_t kind)
 {
     enum uni_break b = (enum uni_break)(kind >> UNI_K_BREAK_SHIFT);
 
@@ -54,7 +54,7 @@ static bool hangul_joins(enum uni_break a, enum uni_break b)
 }
 
 /* Does a character of this kind stay in the cluster walked so far? */
-static bool walk_joins(const struct walk *w, uint32_t kind)
+static bool walk_joins(const struct cluster_walk *w, uint32_t kind)
 {
     enum uni_break a = w->before, b = (enum uni_break)(kind >> UNI_K_BREAK_SHIFT);
 
@@ -75,7 +75,7 @@ static bool walk_joins(const struct walk *w, uint32_t kind)
 
 size_t uni_grapheme(const char *s, size_t len)
 {
-    struct walk w = { .before = UNI_B_ANY };
+    struct cluster_walk w = { .before = UNI_B_ANY };
     size_t at = 0;
 
     while (at < len) {

@@ -114,7 +114,7 @@ static enum rc blob_check(const unsigned char *b, size_t len, size_t *units, str
 }
 
 /* Between two of these a cluster ends always, so each of them is looked up by itself. */
-static bool breaks(uint32_t c)
+static bool breaks_always(uint32_t c)
 {
     enum uni_break b = (enum uni_break)(uni_kind(c) >> UNI_K_BREAK_SHIFT);
 
@@ -127,7 +127,7 @@ static void plain_find(struct precompiled *p)
         char utf8[4] = "";
         size_t n = utf8_encode(c, utf8);
 
-        if (breaks(c) && !map_find(p, utf8, n))
+        if (breaks_always(c) && !map_find(p, utf8, n))
             uni_set_add(&p->plain, c);
     }
     for (uint32_t c = 0; c < 0x80; c++)
@@ -177,21 +177,21 @@ void precompiled_free(struct precompiled *p)
 }
 
 /* ---- applying it ---- */
-struct sink {
+struct map_sink {
     void (*emit)(void *arg, size_t src, size_t src_len, const char *text, size_t text_len);
     void *arg;
     const char *s;
     size_t kept; /* from here on nothing has been emitted: bytes that stay as they are */
 };
 
-static void sink_flush(struct sink *k, size_t at)
+static void sink_flush(struct map_sink *k, size_t at)
 {
     if (at > k->kept)
         k->emit(k->arg, k->kept, at - k->kept, k->s + k->kept, at - k->kept);
 }
 
 /* Looks up s[at, at + n); true when it was replaced. */
-static bool replace(const struct precompiled *p, struct sink *k, size_t at, size_t n)
+static bool replace_prefix(const struct precompiled *p, struct map_sink *k, size_t at, size_t n)
 {
     const char *text = map_find(p, k->s + at, n);
 
@@ -208,7 +208,7 @@ void precompiled_apply(const struct precompiled *p, const char *s, size_t len,
                                     size_t text_len),
                        void *arg)
 {
-    struct sink k = { .emit = emit, .arg = arg, .s = s };
+    struct map_sink k = { .emit = emit, .arg = arg, .s = s };
     size_t at = 0;
 
     while (at < len) {
@@ -223,7 +223,7 @@ void precompiled_apply(const struct precompiled *p, const char *s, size_t len,
         if (at == len)
             break;
         size_t n = uni_grapheme(s + at, len - at), end = at + n;
-        if (n <= CLUSTER_BYTES_MAX && replace(p, &k, at, n)) {
+        if (n <= CLUSTER_BYTES_MAX && replace_prefix(p, &k, at, n)) {
             at = end;
             continue;
         }
@@ -232,7 +232,7 @@ void precompiled_apply(const struct precompiled *p, const char *s, size_t len,
             m = utf8_decode(s + at, end - at, &code);
             if (m == 0)
                 m = 1;
-            (void)replace(p, &k, at, m);
+            (void)replace_prefix(p, &k, at, m);
         }
     }
     sink_flush(&k, len);

@@ -278,7 +278,7 @@ static const struct range marks[] = {
     { 0x1e944, 0x1e94a }, { 0xe0100, 0xe01ef },
 };
 
-static bool within(const struct range *v, size_t count, uint32_t c)
+static bool within_ranges(const struct range *v, size_t count, uint32_t c)
 {
     size_t lo = 0, hi = count;
 
@@ -295,10 +295,10 @@ static bool within(const struct range *v, size_t count, uint32_t c)
 
 bool tok_is_word(uint32_t c)
 {
-    return within(words, ARRAY_SIZE(words), c);
+    return within_ranges(words, ARRAY_SIZE(words), c);
 }
 
 bool tok_is_mark(uint32_t c)
 {
-    return within(marks, ARRAY_SIZE(marks), c);
+    return within_ranges(marks, ARRAY_SIZE(marks), c);
 }

@@ -18,7 +18,7 @@ static const char one_name[] = "pytorch_model.bin", index_name[] = "pytorch_mode
 
 enum { CONVERT_TIMES_MAX = 8, CONVERT_INDEX_MAX = 32 << 20 }; /* output to input; index's bytes */
 
-struct source { /* of a tensor to write */
+struct convert_source { /* of a tensor to write */
     size_t file, tensor;
 };
 
@@ -26,8 +26,8 @@ struct conversion {
     struct torch_file *files;
     size_t files_count, files_cap;
     struct st_new *list;
-    struct source *from;   /* beside list */
-    struct st_new *sorted; /* list by name */
+    struct convert_source *from; /* beside list */
+    struct st_new *sorted;       /* list by name */
     size_t count;
     void (*progress)(uint64_t done, uint64_t total);
     uint64_t done, total;
@@ -154,7 +154,7 @@ static enum rc list_make(struct conversion *c, struct err *err)
 
             *n = (struct st_new){ .name = t->name, .dtype = t->dtype, .ndim = t->ndim };
             memcpy(n->dims, t->dims, sizeof(t->dims));
-            c->from[c->count++] = (struct source){ .file = i, .tensor = k };
+            c->from[c->count++] = (struct convert_source){ .file = i, .tensor = k };
             if (__builtin_mul_overflow(t->count, (uint64_t)st_dtype_bytes(t->dtype), &bytes) ||
                 __builtin_add_overflow(c->total, bytes, &c->total))
                 return err_set(err, RC_LIMIT, "tensor '%.200s' is larger than any file", t->name);
@@ -190,7 +190,8 @@ static enum rc index_open(struct conversion *c, const char *dir, const char *pat
 }
 
 /* --- writing --- */
-static enum rc fill(void *arg, size_t i, uint64_t first, void *out, size_t count, struct err *err)
+static enum rc fill_tensor(void *arg, size_t i, uint64_t first, void *out, size_t count,
+                           struct err *err)
 {
     struct conversion *c = arg;
     size_t size = st_dtype_bytes(c->list[i].dtype);
@@ -230,7 +231,7 @@ enum rc torch_convert(const char *dir, size_t *out_count,
                       void (*progress)(uint64_t done, uint64_t total), struct err *err)
 {
     struct conversion c = { .progress = progress };
-    struct st_source from = { .fill = fill, .arg = &c };
+    struct st_source from = { .fill = fill_tensor, .arg = &c };
     char path[FILE_PATH_MAX], to[FILE_PATH_MAX];
     enum rc rc = file_join(path, sizeof(path), dir, index_name, err);
 

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-enum kind {
+enum pickle_kind {
     V_NONE,
     V_BOOL,
     V_INT,
@@ -22,7 +22,7 @@ enum global { G_ORDERED_DICT, G_REBUILD_TENSOR, G_REBUILD_PARAMETER, G_STORAGE }
 
 /* A value of the machine, in the arena.  Tuples and lists are both V_LIST. */
 struct value {
-    enum kind kind;
+    enum pickle_kind kind;
     int64_t num;          /* V_BOOL, V_INT; V_STORAGE: elements */
     const char *text;     /* V_STR; V_STORAGE: its key; V_BIG: `count` bytes */
     struct value **items; /* V_LIST; V_DICT: key, value, key, value... */
@@ -32,7 +32,7 @@ struct value {
     struct pickle_tensor *made; /* V_TENSOR; nameless yet */
 };
 
-struct machine {
+struct pickle_machine {
     struct arena *arena;
     const uint8_t *data;
     size_t len, at, op_at; /* op_at: of the opcode that runs */
@@ -66,27 +66,27 @@ static const struct {
     { "torch", "BoolStorage", G_STORAGE, ST_BOOL },
 };
 
-static enum rc bad(struct machine *m, const char *why)
+static enum rc bad_opcode(struct pickle_machine *m, const char *why)
 {
     return err_set(m->err, RC_PARSE, "pickle: opcode 0x%02x at byte %zu: %s", m->data[m->op_at],
                    m->op_at, why);
 }
 
 /* --- input --- */
-static enum rc take(struct machine *m, size_t n, const uint8_t **out)
+static enum rc take_bytes(struct pickle_machine *m, size_t n, const uint8_t **out)
 {
     if (n > m->len - m->at)
-        return bad(m, "the data ends too early");
+        return bad_opcode(m, "the data ends too early");
     *out = m->data + m->at;
     m->at += n;
     return RC_OK;
 }
 
-static enum rc take_uint(struct machine *m, size_t bytes, uint64_t *out)
+static enum rc take_uint(struct pickle_machine *m, size_t bytes, uint64_t *out)
 {
     const uint8_t *p = NULL;
     uint64_t v = 0;
-    enum rc rc = take(m, bytes, &p);
+    enum rc rc = take_bytes(m, bytes, &p);
 
     for (size_t i = 0; !rc && p && i < bytes; i++)
         v |= (uint64_t)p[i] << (8 * i);
@@ -95,19 +95,19 @@ static enum rc take_uint(struct machine *m, size_t bytes, uint64_t *out)
 }
 
 /* Text up to a newline, NUL-terminated in the arena. */
-static enum rc take_line(struct machine *m, const char **out)
+static enum rc take_line(struct pickle_machine *m, const char **out)
 {
     const uint8_t *nl = memchr(m->data + m->at, '\n', m->len - m->at);
 
     if (!nl || nl - (m->data + m->at) > PICKLE_NAME_MAX)
-        return bad(m, "a name without an end");
+        return bad_opcode(m, "a name without an end");
     *out = arena_strndup(m->arena, (const char *)m->data + m->at, (size_t)(nl - m->data) - m->at);
     m->at = (size_t)(nl - m->data) + 1;
     return RC_OK;
 }
 
 /* --- stack --- */
-static enum rc push(struct machine *m, struct value v)
+static enum rc push_value(struct pickle_machine *m, struct value v)
 {
     struct value *own;
 
@@ -123,7 +123,7 @@ static enum rc push(struct machine *m, struct value v)
     return RC_OK;
 }
 
-static enum rc push_old(struct machine *m, struct value *v)
+static enum rc push_old(struct pickle_machine *m, struct value *v)
 {
     if (m->depth == PICKLE_STACK_MAX)
         return err_set(m->err, RC_LIMIT, "pickle: more than %d values on the stack",
@@ -134,17 +134,17 @@ static enum rc push_old(struct machine *m, struct value *v)
 }
 
 /* NULL, with the error set, when there is none. */
-static struct value *pop(struct machine *m)
+static struct value *pop_value(struct pickle_machine *m)
 {
     if (!m->depth || m->stack[m->depth - 1]->kind == V_MARK) {
-        bad(m, "the stack is empty");
+        bad_opcode(m, "the stack is empty");
         return NULL;
     }
     return m->stack[--m->depth];
 }
 
 /* The place of the topmost mark. */
-static enum rc find_mark(struct machine *m, size_t *out)
+static enum rc find_mark(struct pickle_machine *m, size_t *out)
 {
     for (size_t i = m->depth; i-- > 0;) {
         if (m->stack[i]->kind == V_MARK) {
@@ -152,10 +152,10 @@ static enum rc find_mark(struct machine *m, size_t *out)
             return RC_OK;
         }
     }
-    return bad(m, "there is no mark");
+    return bad_opcode(m, "there is no mark");
 }
 
-static enum rc push_list(struct machine *m, size_t from, size_t drop)
+static enum rc push_list(struct pickle_machine *m, size_t from, size_t drop)
 {
     size_t n = m->depth - from;
     struct value v = { .kind = V_LIST, .count = n };
@@ -165,21 +165,21 @@ static enum rc push_list(struct machine *m, size_t from, size_t drop)
         return err_set(m->err, RC_LIMIT, "pickle: more than %d values", PICKLE_VALUES_MAX);
     v.items = arena_memdup(m->arena, m->stack + from, n * sizeof(*v.items));
     m->depth = from - drop;
-    return push(m, v);
+    return push_value(m, v);
 }
 
-static enum rc push_tuple(struct machine *m, size_t n)
+static enum rc push_tuple(struct pickle_machine *m, size_t n)
 {
     if (m->depth < n)
-        return bad(m, "the stack is empty");
+        return bad_opcode(m, "the stack is empty");
     for (size_t i = m->depth - n; i < m->depth; i++) {
         if (m->stack[i]->kind == V_MARK)
-            return bad(m, "a mark in a tuple");
+            return bad_opcode(m, "a mark in a tuple");
     }
     return push_list(m, m->depth - n, 0);
 }
 
-static void add_item(struct machine *m, struct value *to, struct value *item)
+static void add_item(struct pickle_machine *m, struct value *to, struct value *item)
 {
     if (to->count == to->cap) {
         struct value **old = to->items;
@@ -193,15 +193,15 @@ static void add_item(struct machine *m, struct value *to, struct value *item)
 }
 
 /* Everything from stack[from] goes into the object below it, which must be of `kind`. */
-static enum rc add_items(struct machine *m, enum kind kind, size_t from, size_t drop)
+static enum rc add_items(struct pickle_machine *m, enum pickle_kind kind, size_t from, size_t drop)
 {
     struct value *to;
 
     if (from < drop + 1 || m->stack[from - drop - 1]->kind != kind)
-        return bad(m, "it adds to something that cannot take it");
+        return bad_opcode(m, "it adds to something that cannot take it");
     to = m->stack[from - drop - 1];
     if (kind == V_DICT && (m->depth - from) % 2)
-        return bad(m, "a key without a value");
+        return bad_opcode(m, "a key without a value");
     m->values += m->depth - from;
     if (m->values > PICKLE_VALUES_MAX)
         return err_set(m->err, RC_LIMIT, "pickle: more than %d values", PICKLE_VALUES_MAX);
@@ -214,10 +214,10 @@ static enum rc add_items(struct machine *m, enum kind kind, size_t from, size_t 
 }
 
 /* --- memo --- */
-static enum rc memo_put(struct machine *m, uint64_t i)
+static enum rc memo_put(struct pickle_machine *m, uint64_t i)
 {
     if (!m->depth || m->stack[m->depth - 1]->kind == V_MARK)
-        return bad(m, "there is nothing to remember");
+        return bad_opcode(m, "there is nothing to remember");
     if (i >= PICKLE_MEMO_MAX)
         return err_set(m->err, RC_LIMIT, "pickle: more than %d numbered values", PICKLE_MEMO_MAX);
     if (i >= m->memo_cap) {
@@ -233,21 +233,21 @@ static enum rc memo_put(struct machine *m, uint64_t i)
     return RC_OK;
 }
 
-static enum rc memo_get(struct machine *m, uint64_t i)
+static enum rc memo_get(struct pickle_machine *m, uint64_t i)
 {
     if (i >= m->memo_cap || !m->memo[i])
-        return bad(m, "nothing was remembered under this number");
+        return bad_opcode(m, "nothing was remembered under this number");
     return push_old(m, m->memo[i]);
 }
 
 /* --- names and calls, of which none happens --- */
-static enum rc global_find(struct machine *m, const char *module, const char *name)
+static enum rc global_find(struct pickle_machine *m, const char *module, const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(globals); i++) {
         if (!strcmp(module, globals[i].module) && !strcmp(name, globals[i].name))
-            return push(m, (struct value){ .kind = V_GLOBAL,
-                                           .global = globals[i].global,
-                                           .dtype = globals[i].dtype });
+            return push_value(m, (struct value){ .kind = V_GLOBAL,
+                                                 .global = globals[i].global,
+                                                 .dtype = globals[i].dtype });
     }
     return err_set(
         m->err, RC_PARSE,
@@ -255,7 +255,7 @@ static enum rc global_find(struct machine *m, const char *module, const char *na
         m->data[m->op_at], m->op_at, module, name);
 }
 
-static enum rc op_global(struct machine *m)
+static enum rc op_global(struct pickle_machine *m)
 {
     const char *module = "", *name = "";
     enum rc rc = take_line(m, &module);
@@ -265,21 +265,21 @@ static enum rc op_global(struct machine *m)
     return rc ? rc : global_find(m, module, name);
 }
 
-static enum rc op_stack_global(struct machine *m)
+static enum rc op_stack_global(struct pickle_machine *m)
 {
-    const struct value *name = pop(m), *module = name ? pop(m) : NULL;
+    const struct value *name = pop_value(m), *module = name ? pop_value(m) : NULL;
 
     if (!module)
         return RC_PARSE;
     if (module->kind != V_STR || name->kind != V_STR)
-        return bad(m, "a name that is no text");
+        return bad_opcode(m, "a name that is no text");
     return global_find(m, module->text, name->text);
 }
 
 /* ("storage", class, key, place, elements); torch before 1.6 adds what view it is: None */
-static enum rc op_persid(struct machine *m)
+static enum rc op_persid(struct pickle_machine *m)
 {
-    const struct value *v = pop(m);
+    const struct value *v = pop_value(m);
     struct pickle_storage s;
 
     if (!v)
@@ -289,27 +289,27 @@ static enum rc op_persid(struct machine *m)
         v->items[1]->global != G_STORAGE || v->items[2]->kind != V_STR ||
         v->items[4]->kind != V_INT || v->items[4]->num < 0 ||
         (v->count == 6 && v->items[5]->kind != V_NONE))
-        return bad(m, "it refers to something other than a storage");
+        return bad_opcode(m, "it refers to something other than a storage");
     s = (struct pickle_storage){ .key = v->items[2]->text,
                                  .dtype = v->items[1]->dtype,
                                  .count = (uint64_t)v->items[4]->num };
     VEC_GROW(m->storages, m->storages_count, m->storages_cap);
     m->storages[m->storages_count++] = s;
-    return push(m,
-                (struct value){
-                    .kind = V_STORAGE, .dtype = s.dtype, .text = s.key, .num = v->items[4]->num });
+    return push_value(
+        m, (struct value){
+               .kind = V_STORAGE, .dtype = s.dtype, .text = s.key, .num = v->items[4]->num });
 }
 
 /* Dimensions and strides, and how far behind the first the last element lies. */
-static enum rc shape_take(struct machine *m, const struct value *size, const struct value *stride,
-                          struct pickle_tensor *t)
+static enum rc shape_take(struct pickle_machine *m, const struct value *size,
+                          const struct value *stride, struct pickle_tensor *t)
 {
     uint64_t count = 1, last = 0;
 
     if (size->kind != V_LIST || stride->kind != V_LIST || size->count != stride->count)
-        return bad(m, "a tensor without shape and stride");
+        return bad_opcode(m, "a tensor without shape and stride");
     if (size->count > ST_DIMS_MAX)
-        return bad(m, "a tensor of too many dimensions");
+        return bad_opcode(m, "a tensor of too many dimensions");
     t->ndim = size->count;
     t->in_one_piece = true;
     for (size_t i = t->ndim; i-- > 0;) {
@@ -317,14 +317,14 @@ static enum rc shape_take(struct machine *m, const struct value *size, const str
         uint64_t reach;
 
         if (dim->kind != V_INT || step->kind != V_INT || dim->num < 0 || step->num < 0)
-            return bad(m, "a tensor whose shape or stride is not of whole numbers");
+            return bad_opcode(m, "a tensor whose shape or stride is not of whole numbers");
         if (dim->num > 1 && (uint64_t)step->num != count)
             t->in_one_piece = false;
         if (__builtin_mul_overflow(count, (uint64_t)dim->num, &count) || count > INT64_MAX ||
             __builtin_mul_overflow(dim->num ? (uint64_t)dim->num - 1 : 0, (uint64_t)step->num,
                                    &reach) ||
             __builtin_add_overflow(last, reach, &last) || last > INT64_MAX)
-            return bad(m, "a tensor larger than any file");
+            return bad_opcode(m, "a tensor larger than any file");
         t->dims[i] = (size_t)dim->num;
         t->strides[i] = (uint64_t)step->num;
     }
@@ -334,7 +334,7 @@ static enum rc shape_take(struct machine *m, const struct value *size, const str
 }
 
 /* (storage, first element, shape, stride, requires_grad, hooks[, metadata]) */
-static enum rc rebuild_tensor(struct machine *m, const struct value *args)
+static enum rc rebuild_tensor(struct pickle_machine *m, const struct value *args)
 {
     const struct value *s, *first;
     struct pickle_tensor *t;
@@ -342,7 +342,7 @@ static enum rc rebuild_tensor(struct machine *m, const struct value *args)
 
     if (args->count < 6 || args->count > 7 || args->items[0]->kind != V_STORAGE ||
         args->items[1]->kind != V_INT || args->items[1]->num < 0)
-        return bad(m, "a tensor that is not described as one");
+        return bad_opcode(m, "a tensor that is not described as one");
     s = args->items[0];
     first = args->items[1];
     t = arena_new(m->arena, struct pickle_tensor);
@@ -350,7 +350,7 @@ static enum rc rebuild_tensor(struct machine *m, const struct value *args)
     if (rc)
         return rc;
     if (first->num > s->num || t->span > (uint64_t)(s->num - first->num))
-        return bad(m, "a tensor that reaches beyond its storage");
+        return bad_opcode(m, "a tensor that reaches beyond its storage");
     if (t->count > (uint64_t)s->num && t->count > PICKLE_REPEAT_MAX)
         return err_set(m->err, RC_LIMIT,
                        "pickle: at byte %zu: a tensor that repeats its storage has more than %d "
@@ -360,70 +360,71 @@ static enum rc rebuild_tensor(struct machine *m, const struct value *args)
     t->storage = s->text;
     t->first = (uint64_t)first->num;
     t->storage_count = (uint64_t)s->num;
-    return push(m, (struct value){ .kind = V_TENSOR, .made = t });
+    return push_value(m, (struct value){ .kind = V_TENSOR, .made = t });
 }
 
-static enum rc op_reduce(struct machine *m)
+static enum rc op_reduce(struct pickle_machine *m)
 {
-    const struct value *args = pop(m), *what = args ? pop(m) : NULL;
+    const struct value *args = pop_value(m), *what = args ? pop_value(m) : NULL;
 
     if (!what)
         return RC_PARSE;
     if (what->kind != V_GLOBAL || args->kind != V_LIST)
-        return bad(m, "a call of something that is no name");
+        return bad_opcode(m, "a call of something that is no name");
     if (what->global == G_ORDERED_DICT && !args->count)
-        return push(m, (struct value){ .kind = V_DICT });
+        return push_value(m, (struct value){ .kind = V_DICT });
     if (what->global == G_REBUILD_TENSOR)
         return rebuild_tensor(m, args);
     if (what->global == G_REBUILD_PARAMETER && args->count == 3 && args->items[0]->kind == V_TENSOR)
         return push_old(m, args->items[0]);
-    return bad(m, "a call we do not know");
+    return bad_opcode(m, "a call we do not know");
 }
 
 /* The state of a dictionary is what torch notes about versions: passed over. */
-static enum rc op_build(struct machine *m)
+static enum rc op_build(struct pickle_machine *m)
 {
-    const struct value *state = pop(m);
+    const struct value *state = pop_value(m);
 
     if (!state)
         return RC_PARSE;
     if (!m->depth || m->stack[m->depth - 1]->kind != V_DICT || state->kind != V_DICT)
-        return bad(m, "it sets the state of something other than a dictionary");
+        return bad_opcode(m, "it sets the state of something other than a dictionary");
     return RC_OK;
 }
 
 /* --- values --- */
 /* Text behind its length of `bytes` bytes. */
-static enum rc op_text(struct machine *m, size_t bytes)
+static enum rc op_text(struct pickle_machine *m, size_t bytes)
 {
     const uint8_t *p = NULL;
     uint64_t n;
     enum rc rc = take_uint(m, bytes, &n);
 
     if (!rc)
-        rc = take(m, (size_t)n, &p);
+        rc = take_bytes(m, (size_t)n, &p);
     if (rc || !p)
         return rc;
     if (n > PICKLE_NAME_MAX || memchr(p, 0, (size_t)n))
-        return bad(m, "a text too long for a name, or with a NUL");
-    return push(m, (struct value){ .kind = V_STR,
-                                   .text = arena_strndup(m->arena, (const char *)p, (size_t)n) });
+        return bad_opcode(m, "a text too long for a name, or with a NUL");
+    return push_value(
+        m, (struct value){ .kind = V_STR,
+                           .text = arena_strndup(m->arena, (const char *)p, (size_t)n) });
 }
 
 /* LONG1: two's complement of as many bytes as it says.  Nothing but the mark of old files
  * is longer than 64 bits. */
-static enum rc op_long(struct machine *m)
+static enum rc op_long(struct pickle_machine *m)
 {
     const uint8_t *p = NULL;
     uint64_t n, v;
     enum rc rc = take_uint(m, 1, &n);
 
     if (!rc && n > 8) {
-        rc = take(m, (size_t)n, &p);
+        rc = take_bytes(m, (size_t)n, &p);
         return rc ? rc
-                  : push(m, (struct value){ .kind = V_BIG,
-                                            .text = arena_memdup(m->arena, p, (size_t)n),
-                                            .count = (size_t)n });
+                  : push_value(m, (struct value){ .kind = V_BIG,
+                                                  .text = arena_memdup(m->arena, p, (size_t)n),
+                                                  .count = (size_t)n });
     }
     if (!rc)
         rc = take_uint(m, (size_t)n, &v);
@@ -431,19 +432,19 @@ static enum rc op_long(struct machine *m)
         return rc;
     if (n && n < 8 && (v >> (8 * n - 1) & 1))
         v |= ~0ull << (8 * n);
-    return push(m, (struct value){ .kind = V_INT, .num = (int64_t)v });
+    return push_value(m, (struct value){ .kind = V_INT, .num = (int64_t)v });
 }
 
-static enum rc op_int(struct machine *m, size_t bytes)
+static enum rc op_int(struct pickle_machine *m, size_t bytes)
 {
     uint64_t v;
     enum rc rc = take_uint(m, bytes, &v);
     int64_t num = bytes == 4 ? (int32_t)v : (int64_t)v;
 
-    return rc ? rc : push(m, (struct value){ .kind = V_INT, .num = num });
+    return rc ? rc : push_value(m, (struct value){ .kind = V_INT, .num = num });
 }
 
-static enum rc op_memo(struct machine *m, size_t bytes, bool get)
+static enum rc op_memo(struct pickle_machine *m, size_t bytes, bool get)
 {
     uint64_t i;
     enum rc rc = take_uint(m, bytes, &i);
@@ -454,7 +455,7 @@ static enum rc op_memo(struct machine *m, size_t bytes, bool get)
 }
 
 /* APPENDS, SETITEMS and TUPLE take everything above the topmost mark. */
-static enum rc op_marked(struct machine *m, uint8_t op)
+static enum rc op_marked(struct pickle_machine *m, uint8_t op)
 {
     size_t mark = 0;
     enum rc rc = find_mark(m, &mark);
@@ -466,14 +467,14 @@ static enum rc op_marked(struct machine *m, uint8_t op)
     return add_items(m, op == 'e' ? V_LIST : V_DICT, mark + 1, 1);
 }
 
-static enum rc op_add(struct machine *m, enum kind kind, size_t n)
+static enum rc op_add(struct pickle_machine *m, enum pickle_kind kind, size_t n)
 {
     if (m->depth <= n)
-        return bad(m, "the stack is empty");
+        return bad_opcode(m, "the stack is empty");
     return add_items(m, kind, m->depth - n, 0);
 }
 
-static enum rc op_proto(struct machine *m)
+static enum rc op_proto(struct pickle_machine *m)
 {
     uint64_t v;
     enum rc rc = take_uint(m, 1, &v);
@@ -485,16 +486,16 @@ static enum rc op_proto(struct machine *m)
 }
 
 /* Bytes that say nothing here: the length of a frame, a floating point number. */
-static enum rc op_skip(struct machine *m, size_t bytes, bool number)
+static enum rc op_skip(struct pickle_machine *m, size_t bytes, bool number)
 {
     const uint8_t *p;
-    enum rc rc = take(m, bytes, &p);
+    enum rc rc = take_bytes(m, bytes, &p);
 
-    return rc || !number ? rc : push(m, (struct value){ .kind = V_FLOAT });
+    return rc || !number ? rc : push_value(m, (struct value){ .kind = V_FLOAT });
 }
 
 /* MEMOIZE: under the number that comes next. */
-static enum rc op_memoize(struct machine *m)
+static enum rc op_memoize(struct pickle_machine *m)
 {
     enum rc rc = memo_put(m, m->memo_next);
 
@@ -502,7 +503,7 @@ static enum rc op_memoize(struct machine *m)
     return rc;
 }
 
-static enum rc op_other(struct machine *m, uint8_t op)
+static enum rc op_other(struct pickle_machine *m, uint8_t op)
 {
     switch (op) {
     case 0x80:
@@ -524,14 +525,14 @@ static enum rc op_other(struct machine *m, uint8_t op)
     case 'b':
         return op_build(m);
     case '.':
-        m->result = pop(m);
+        m->result = pop_value(m);
         return m->result ? RC_OK : RC_PARSE;
     default:
-        return bad(m, "no opcode of a dictionary of tensors");
+        return bad_opcode(m, "no opcode of a dictionary of tensors");
     }
 }
 
-static enum rc step(struct machine *m, uint8_t op)
+static enum rc step_opcode(struct pickle_machine *m, uint8_t op)
 {
     switch (op) {
     case 'q':
@@ -543,12 +544,12 @@ static enum rc step(struct machine *m, uint8_t op)
     case 'j':
         return op_memo(m, 4, true);
     case '(':
-        return push(m, (struct value){ .kind = V_MARK });
+        return push_value(m, (struct value){ .kind = V_MARK });
     case ')':
     case ']':
-        return push(m, (struct value){ .kind = V_LIST });
+        return push_value(m, (struct value){ .kind = V_LIST });
     case '}':
-        return push(m, (struct value){ .kind = V_DICT });
+        return push_value(m, (struct value){ .kind = V_DICT });
     case 't':
     case 'e':
     case 'u':
@@ -577,10 +578,10 @@ static enum rc step(struct machine *m, uint8_t op)
     case 0x8a:
         return op_long(m);
     case 'N':
-        return push(m, (struct value){ .kind = V_NONE });
+        return push_value(m, (struct value){ .kind = V_NONE });
     case 0x88:
     case 0x89:
-        return push(m, (struct value){ .kind = V_BOOL, .num = op == 0x88 });
+        return push_value(m, (struct value){ .kind = V_BOOL, .num = op == 0x88 });
     default:
         return op_other(m, op);
     }
@@ -594,7 +595,7 @@ static int storage_by_key(const void *a, const void *b)
 }
 
 /* Each storage once; two tensors of one must agree about it. */
-static enum rc storages_take(struct machine *m, struct pickle *out)
+static enum rc storages_take(struct pickle_machine *m, struct pickle *out)
 {
     size_t n = 0;
 
@@ -614,7 +615,7 @@ static enum rc storages_take(struct machine *m, struct pickle *out)
     return RC_OK;
 }
 
-static enum rc tensors_take(struct machine *m, struct pickle *out)
+static enum rc tensors_take(struct pickle_machine *m, struct pickle *out)
 {
     const struct value *d = m->result;
 
@@ -638,13 +639,13 @@ static enum rc tensors_take(struct machine *m, struct pickle *out)
 }
 
 /* --- whole programs --- */
-static void machine_init(struct machine *m, struct arena *a, const uint8_t *data, size_t len,
+static void machine_init(struct pickle_machine *m, struct arena *a, const uint8_t *data, size_t len,
                          struct err *err)
 {
-    *m = (struct machine){ .arena = a, .data = data, .len = len, .err = err };
+    *m = (struct pickle_machine){ .arena = a, .data = data, .len = len, .err = err };
 }
 
-static void machine_release(struct machine *m)
+static void machine_release(struct pickle_machine *m)
 {
     free(m->stack);
     free(m->memo);
@@ -652,7 +653,7 @@ static void machine_release(struct machine *m)
 }
 
 /* Runs from m->at to the opcode that stops it; what was made before is forgotten. */
-static enum rc machine_run(struct machine *m)
+static enum rc machine_run(struct pickle_machine *m)
 {
     enum rc rc = RC_OK;
 
@@ -663,9 +664,9 @@ static enum rc machine_run(struct machine *m)
     while (!rc && !m->result) {
         m->op_at = m->at < m->len ? m->at : m->len - 1;
         if (m->at == m->len)
-            rc = bad(m, "the data ends before it stops");
+            rc = bad_opcode(m, "the data ends before it stops");
         else
-            rc = step(m, m->data[m->at++]);
+            rc = step_opcode(m, m->data[m->at++]);
     }
     return rc;
 }
@@ -673,7 +674,7 @@ static enum rc machine_run(struct machine *m)
 enum rc pickle_parse(const uint8_t *data, size_t len, struct pickle *out, struct err *err)
 {
     struct pickle p = { 0 };
-    struct machine m;
+    struct pickle_machine m;
     enum rc rc;
 
     if (!len || len > PICKLE_BYTES_MAX)
@@ -692,7 +693,7 @@ enum rc pickle_parse(const uint8_t *data, size_t len, struct pickle *out, struct
 }
 
 /* --- files of torch before 1.6: five pickles one behind the other --- */
-static enum rc old_head(struct machine *m)
+static enum rc old_head(struct pickle_machine *m)
 {
     static const uint8_t mark[] = { 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
     enum { VERSION = 1001 };
@@ -711,7 +712,7 @@ static enum rc old_head(struct machine *m)
 }
 
 /* What the machine that wrote it was like. */
-static enum rc old_system(struct machine *m)
+static enum rc old_system(struct pickle_machine *m)
 {
     enum rc rc = machine_run(m);
 
@@ -728,7 +729,7 @@ static enum rc old_system(struct machine *m)
 }
 
 /* The storages in the order in which they follow. */
-static enum rc old_keys(struct machine *m, struct pickle *p)
+static enum rc old_keys(struct pickle_machine *m, struct pickle *p)
 {
     enum rc rc = machine_run(m);
     const struct value *list = m->result;
@@ -760,7 +761,7 @@ enum rc pickle_parse_old(const uint8_t *data, size_t len, struct pickle *out, si
                          struct err *err)
 {
     struct pickle p = { 0 };
-    struct machine m;
+    struct pickle_machine m;
     enum rc rc;
 
     if (!len || len > PICKLE_BYTES_MAX)

@@ -457,7 +457,7 @@ enum rc st_read(const struct st *s, const struct st_tensor *t, uint64_t first_by
 }
 
 /* `n` elements of type `d` at `from`, which has no alignment, to f32. */
-static void widen(enum st_dtype d, const unsigned char *from, size_t n, float *out)
+static void widen_elements(enum st_dtype d, const unsigned char *from, size_t n, float *out)
 {
 #define WIDEN(type, expression)                                                                    \
     for (size_t i = 0; i < n; i++) {                                                               \
@@ -512,7 +512,7 @@ enum rc st_read_f32(const struct st *s, const struct st_tensor *t, uint64_t firs
 
         rc = st_read(s, t, first * size, n * size, chunk, err);
         if (!rc)
-            widen(t->dtype, chunk, n, out);
+            widen_elements(t->dtype, chunk, n, out);
         first += n;
         count -= n;
         out += n;

@@ -15,7 +15,7 @@
 
 enum { ST_WRITE_CHUNK = 1 << 20, ST_ALIGN = 8 };
 
-struct slot {
+struct tensor_slot {
     const struct st_new *t;
     size_t index; /* in the caller's list */
     uint64_t bytes;
@@ -23,7 +23,7 @@ struct slot {
 
 static int by_size_name(const void *a, const void *b)
 {
-    const struct slot *x = a, *y = b;
+    const struct tensor_slot *x = a, *y = b;
     size_t xs = st_dtype_bytes(x->t->dtype), ys = st_dtype_bytes(y->t->dtype);
 
     if (xs != ys)
@@ -31,7 +31,8 @@ static int by_size_name(const void *a, const void *b)
     return strcmp(x->t->name, y->t->name);
 }
 
-static enum rc slot_set(struct slot *s, const struct st_new *t, size_t index, struct err *err)
+static enum rc slot_set(struct tensor_slot *s, const struct st_new *t, size_t index,
+                        struct err *err)
 {
     uint64_t bytes = st_dtype_bytes(t->dtype);
 
@@ -40,11 +41,11 @@ static enum rc slot_set(struct slot *s, const struct st_new *t, size_t index, st
         if (__builtin_mul_overflow(bytes, (uint64_t)t->dims[i], &bytes))
             return err_set(err, RC_LIMIT, "tensor '%.200s' is larger than any file", t->name);
     }
-    *s = (struct slot){ .t = t, .index = index, .bytes = bytes };
+    *s = (struct tensor_slot){ .t = t, .index = index, .bytes = bytes };
     return RC_OK;
 }
 
-static void header_build(const struct slot *slots, size_t count, struct buf *out)
+static void header_build(const struct tensor_slot *slots, size_t count, struct buf *out)
 {
     struct json_out w;
     uint64_t at = 0;
@@ -78,7 +79,7 @@ static void header_build(const struct slot *slots, size_t count, struct buf *out
     buf_fill(out, ' ', (ST_ALIGN - out->len % ST_ALIGN) % ST_ALIGN);
 }
 
-static enum rc data_write(int fd, const char *path, const struct slot *s,
+static enum rc data_write(int fd, const char *path, const struct tensor_slot *s,
                           const struct st_source *from, struct err *err)
 {
     unsigned char *chunk = xmalloc(ST_WRITE_CHUNK);
@@ -96,7 +97,7 @@ static enum rc data_write(int fd, const char *path, const struct slot *s,
     return rc;
 }
 
-static enum rc all_write(int fd, const char *path, const struct slot *slots, size_t count,
+static enum rc all_write(int fd, const char *path, const struct tensor_slot *slots, size_t count,
                          const struct st_source *from, struct err *err)
 {
     struct buf head = { 0 };
@@ -121,7 +122,7 @@ static enum rc all_write(int fd, const char *path, const struct slot *slots, siz
 enum rc st_write(const char *path, const struct st_new *list, size_t count,
                  const struct st_source *from, struct err *err)
 {
-    struct slot *slots = xcalloc(count, sizeof(*slots));
+    struct tensor_slot *slots = xcalloc(count, sizeof(*slots));
     struct file_new f = { .fd = -1 };
     enum rc rc = RC_OK;
 

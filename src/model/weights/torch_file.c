@@ -195,7 +195,7 @@ static enum rc open_old(struct torch_file *f, struct err *err)
 
 /* --- both --- */
 /* Old files begin with a pickle, archives with "PK". */
-static enum rc look(struct torch_file *f, bool *old, struct err *err)
+static enum rc look_at_head(struct torch_file *f, bool *old, struct err *err)
 {
     uint8_t head[8] = { 0 };
     enum rc rc = file_open(f->path, &f->fd, &f->size, err);
@@ -220,7 +220,7 @@ enum rc torch_file_open(struct torch_file *f, const char *path, struct err *err)
     enum rc rc;
 
     *f = (struct torch_file){ .path = xstrdup(path), .fd = -1 };
-    rc = look(f, &old, err);
+    rc = look_at_head(f, &old, err);
     if (!rc && old)
         rc = open_old(f, err);
     if (!rc && !old) {
@@ -252,8 +252,8 @@ void torch_file_close(struct torch_file *f)
 }
 
 /* Copies elements [first, first + count) of `t`, whose storage begins at `span`. */
-static void gather(const struct pickle_tensor *t, const unsigned char *span, uint64_t first,
-                   size_t count, unsigned char *out)
+static void gather_elements(const struct pickle_tensor *t, const unsigned char *span,
+                            uint64_t first, size_t count, unsigned char *out)
 {
     size_t size = st_dtype_bytes(t->dtype), at[ST_DIMS_MAX] = { 0 };
     uint64_t from = 0, left = first;
@@ -298,6 +298,6 @@ enum rc torch_file_read(const struct torch_file *f, size_t i, uint64_t first, si
         rc = file_pread(f->fd, f->path, f->places[i], *span, bytes, err);
     }
     if (!rc)
-        gather(t, *span, first, count, out);
+        gather_elements(t, *span, first, count, out);
     return rc;
 }

@@ -221,7 +221,7 @@ __device__ __forceinline__ bool group_any(bool yes)
 }
 
 /* Where things are for one block of the grid. */
-struct place {
+struct attn90_place {
     const CUtensorMap *big, *small; /* boxes of ATTN_KEYS and SMALL_ROWS rows */
     uint32_t base, bars;            /* the ring; its barriers: all full ones, all empty ones */
     int first, count;               /* the sequence */
@@ -232,7 +232,8 @@ struct place {
 };
 
 /* Starts the copy of a block of keys and values into its stage; one thread. */
-template <int D, int WGS> __device__ __forceinline__ void fetch(const struct place &p, int block)
+template <int D, int WGS>
+__device__ __forceinline__ void fetch(const struct attn90_place &p, int block)
 {
     int slot = block % shape<D, WGS>::stages, row = p.first + block * ATTN_KEYS;
     int rows = p.count - block * ATTN_KEYS > SMALL_ROWS ? ATTN_KEYS : SMALL_ROWS;
@@ -365,7 +366,7 @@ __device__ __forceinline__ void softmax(float (&s)[ATTN_GROUPS][4], struct rows<
 
 /* All keys of the sequence for this warp's 16 rows, the first being `query`. */
 template <typename T, int D, int WGS, bool REL>
-__device__ __forceinline__ void walk(const struct place &p, struct rows<D> &r,
+__device__ __forceinline__ void walk(const struct attn90_place &p, struct rows<D> &r,
                                      const uint32_t (&q)[D / 16][4], const float2 *pairs,
                                      float scale, int query, bool exact)
 {
@@ -427,7 +428,7 @@ __device__ __forceinline__ void walk(const struct place &p, struct rows<D> &r,
 }
 
 /* Thread 0 opens the barriers and starts the first copies. */
-template <int D, int WGS> __device__ __forceinline__ void begin(const struct place &p)
+template <int D, int WGS> __device__ __forceinline__ void begin(const struct attn90_place &p)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(p.big) : "memory");
     asm volatile("prefetch.tensormap [%0];" ::"l"(p.small) : "memory");
@@ -444,7 +445,7 @@ template <int D, int WGS> __device__ __forceinline__ void begin(const struct pla
         fetch<D, WGS>(p, i);
 }
 /* The same once more, for another pass over the sequence; all copies have been waited for. */
-template <int D, int WGS> __device__ __forceinline__ void begin_again(const struct place &p)
+template <int D, int WGS> __device__ __forceinline__ void begin_again(const struct attn90_place &p)
 {
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2 * shape<D, WGS>::stages; i++)
@@ -480,7 +481,7 @@ __global__ void __launch_bounds__(WGS *GROUP, 4 / WGS)
         return;
     }
     gk_let_next();
-    struct place p;
+    struct attn90_place p;
     p.big = &big;
     p.small = &small;
     p.base = (uint32_t)__cvta_generic_to_shared(shared);

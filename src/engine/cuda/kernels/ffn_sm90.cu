@@ -275,7 +275,7 @@ __device__ __forceinline__ float quad_sum(float v)
 
 /* ---- fetching ---- */
 /* Where a block stands.  Its tiles are blockIdx.x, + gridDim.x and so on. */
-struct work {
+struct ffn90_work {
     uint32_t base; /* of shared memory */
     int warp;
     int rows, tiles, chunks;
@@ -283,9 +283,9 @@ struct work {
 };
 
 template <int PARTS>
-__device__ __forceinline__ struct work work_of(const struct block &b, uint32_t base, int rows)
+__device__ __forceinline__ struct ffn90_work work_of(const struct block &b, uint32_t base, int rows)
 {
-    struct work w;
+    struct ffn90_work w;
     int first = (int)blockIdx.x, step = (int)gridDim.x;
 
     w.base = base;
@@ -319,7 +319,7 @@ __device__ __forceinline__ void slot_fill(const struct block &b, uint32_t base, 
 
 /* The first slots of all. */
 template <int PARTS>
-__device__ __forceinline__ void slots_begin(const struct block &b, const struct work &w)
+__device__ __forceinline__ void slots_begin(const struct block &b, const struct ffn90_work &w)
 {
     for (uint32_t n = 0; n < SLOTS && n < w.slots; n++)
         slot_fill<PARTS>(b, w.base, n, (int)n / (2 * PARTS) % w.chunks, (int)n % (2 * PARTS));
@@ -328,7 +328,7 @@ __device__ __forceinline__ void slots_begin(const struct block &b, const struct 
 /* A product has begun with slot n, part FIRST of chunk c: what the product before it has used is
  * filled again, each slot by a warp of its own. */
 template <int PARTS, int FIRST>
-__device__ __forceinline__ void slots_refill(const struct block &b, const struct work &w,
+__device__ __forceinline__ void slots_refill(const struct block &b, const struct ffn90_work &w,
                                              uint32_t n, int c)
 {
     enum { AHEAD = SLOTS - PARTS };
@@ -384,7 +384,7 @@ __device__ __forceinline__ void bias_into(float h[32], uint32_t at)
 
 /* The products are under way: waits for one part after the other and gives its slot back. */
 template <int PARTS, int P = 0>
-__device__ __forceinline__ void parts_end(const struct work &w, uint32_t n)
+__device__ __forceinline__ void parts_end(const struct ffn90_work &w, uint32_t n)
 {
     mma_wait<PARTS - 1 - P>();
     slot_free<PARTS>(w.base, n + P);
@@ -394,8 +394,8 @@ __device__ __forceinline__ void parts_end(const struct work &w, uint32_t n)
 
 /* h [64][64] = b1 + x w1^T for chunk c; `n` counts slots, `x` is a place. */
 template <typename T, int PARTS>
-__device__ __forceinline__ void h_product(float h[32], const struct block &b, const struct work &w,
-                                          uint32_t x, uint32_t n, int c)
+__device__ __forceinline__ void h_product(float h[32], const struct block &b,
+                                          const struct ffn90_work &w, uint32_t x, uint32_t n, int c)
 {
     using L = layout<PARTS>;
 
@@ -420,8 +420,8 @@ __device__ __forceinline__ void h_product(float h[32], const struct block &b, co
 /* y [64][hidden] += a w2^T, likewise. */
 template <typename T, int PARTS>
 __device__ __forceinline__ void y_product(float y[PARTS][64], const uint32_t a[4][4],
-                                          const struct block &b, const struct work &w, uint32_t n,
-                                          int c)
+                                          const struct block &b, const struct ffn90_work &w,
+                                          uint32_t n, int c)
 {
     using L = layout<PARTS>;
 
@@ -516,7 +516,7 @@ __device__ __forceinline__ void write_out(const struct block &b, uint32_t x, int
 
 /* One tile of a warpgroup, from x in shared memory to the finished rows there. */
 template <typename T, int PARTS>
-__device__ __forceinline__ void multiply_tile(const struct block &b, const struct work &w,
+__device__ __forceinline__ void multiply_tile(const struct block &b, const struct ffn90_work &w,
                                               uint32_t x, uint32_t &n)
 {
     float y[PARTS][64];
@@ -541,7 +541,7 @@ __device__ __forceinline__ void multiply_tile(const struct block &b, const struc
 }
 
 template <typename T, int PARTS>
-__device__ __forceinline__ void multiply(const struct block &b, const struct work &w)
+__device__ __forceinline__ void multiply(const struct block &b, const struct ffn90_work &w)
 {
     using L = layout<PARTS>;
     int group = w.warp / 4;
@@ -586,7 +586,7 @@ __global__ void __launch_bounds__(THREADS, 1) ffn(const __grid_constant__ struct
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) char shared[];
     uint32_t base = (uint32_t)__cvta_generic_to_shared(shared);
-    struct work w;
+    struct ffn90_work w;
 
     prepare<PARTS>(base);
     gk_wait_before();

@@ -123,10 +123,10 @@ __device__ __forceinline__ void activate(int act, float v[4])
 }
 
 /* The groups of 32 columns that are this warp's. */
-struct stretch {
+struct k_stretch {
     int first, count;
 };
-__device__ __forceinline__ struct stretch my_groups(const struct skinny_args &p)
+__device__ __forceinline__ struct k_stretch my_groups(const struct skinny_args &p)
 {
     int mine = threadIdx.x / 32 * p.warp_groups, first = blockIdx.y * p.split_groups + mine;
 
@@ -135,7 +135,7 @@ __device__ __forceinline__ struct stretch my_groups(const struct skinny_args &p)
 
 /* Asks for the weights of a warp, each lane for its own. */
 template <int NT>
-__device__ __forceinline__ void fetch_weights(const struct skinny_args &p, struct stretch s,
+__device__ __forceinline__ void fetch_weights(const struct skinny_args &p, struct k_stretch s,
                                               uint32_t to)
 {
     int lane = threadIdx.x % 32, row = blockIdx.x * NT * 8 + lane / 4;
@@ -193,7 +193,7 @@ __device__ __forceinline__ void multiply_group(const uint4 *room, const uint4 x[
 
 /* sums += a w' over the warp's groups. */
 template <typename T, int MT, int NT>
-__device__ __forceinline__ void multiply(const struct skinny_args &p, struct stretch s,
+__device__ __forceinline__ void multiply(const struct skinny_args &p, struct k_stretch s,
                                          const uint4 *room, float sums[MT][NT][4])
 {
     int lane = threadIdx.x % 32;
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(WARPS * 32, 2) skinny_kernel(const struct skin
 {
     extern __shared__ __align__(16) char room[];
     char *mine = room + threadIdx.x / 32 * p.warp_bytes, *bias = room + WARPS * p.warp_bytes;
-    struct stretch s = my_groups(p);
+    struct k_stretch s = my_groups(p);
     float sums[MT][NT][4] = {};
     int rows;
 

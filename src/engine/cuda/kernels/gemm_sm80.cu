@@ -105,15 +105,15 @@ __device__ __forceinline__ void fetch(uint32_t to, const T *from, size_t ld, int
 
 /* What a lane reads of a stage: its places in both operands, for the first 16 columns of k; the
  * other 16 are two chunks further, which the swizzle makes an exclusive or. */
-struct places {
+struct gemm80_places {
     uint32_t a, b;
 };
 
-template <int BM, int BN> __device__ __forceinline__ struct places places_of(void)
+template <int BM, int BN> __device__ __forceinline__ struct gemm80_places places_of(void)
 {
     using S = shape<BM, BN>;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    struct places p;
+    struct gemm80_places p;
 
     p.a = swizzled(warp / 2 * S::WM + lane % 16, lane / 16);
     p.b = S::A_BYTES + swizzled(warp % 2 * S::WN + lane % 8 + lane / 16 * 8, lane / 8 % 2);
@@ -127,7 +127,7 @@ template <int MI, int NI> struct fragments {
 
 template <int MI, int NI>
 __device__ __forceinline__ void load(struct fragments<MI, NI> &f, uint32_t stage,
-                                     const struct places &p, int k)
+                                     const struct gemm80_places &p, int k)
 {
 #pragma unroll
     for (int i = 0; i < MI; i++)
@@ -224,7 +224,7 @@ __device__ __forceinline__ void sum_up(float acc[shape<BM, BN>::MI][shape<BM, BN
     using S = shape<BM, BN>;
     const T *w = p.w + (size_t)col * p.k, *a = p.a + (size_t)row * p.lda;
     int steps = p.k / STEP_K;
-    struct places at = places_of<BM, BN>();
+    struct gemm80_places at = places_of<BM, BN>();
     struct fragments<S::MI, S::NI> first, second;
     uint32_t here = ring, last = ring + (STAGES - 1) * S::STAGE_BYTES, to = last;
 

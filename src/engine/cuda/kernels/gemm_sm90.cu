@@ -57,7 +57,7 @@ enum {
     WIDE = 192 /* columns */
 };
 
-struct args {
+struct gemm90_args {
     int m, n, k;
     const int32_t *rows;
     void *out;
@@ -92,10 +92,10 @@ template <int GROUPS, int PARTS, int BN, bool APART> struct layout {
 };
 
 /* A place in the ring: a stage and which time round. */
-struct ring {
+struct gemm90_ring {
     uint32_t stage, phase;
 };
-template <int STAGES> __device__ __forceinline__ void ring_next(struct ring *r)
+template <int STAGES> __device__ __forceinline__ void ring_next(struct gemm90_ring *r)
 {
     if (++r->stage == STAGES) {
         r->stage = 0;
@@ -104,7 +104,7 @@ template <int STAGES> __device__ __forceinline__ void ring_next(struct ring *r)
 }
 
 /* What a block walks over. */
-struct walk {
+struct gemm90_walk {
     uint32_t base;      /* shared memory */
     uint32_t barriers;  /* the first of them */
     int first, step;    /* tiles: of this cluster, and clusters there are */
@@ -141,11 +141,11 @@ template <class L, int GROUPS, bool APART, int CL> __device__ void barriers_begi
 
 /* The producer, one thread.  In a cluster each block loads a share of W, for all. */
 template <int TYPE, class L, int BN, int CL>
-__device__ void produce(const struct walk *w, const CUtensorMap *ma, const CUtensorMap *mw)
+__device__ void produce(const struct gemm90_walk *w, const CUtensorMap *ma, const CUtensorMap *mw)
 {
     constexpr int bk = TYPE == GK_E4M3 ? ROW_BYTES : ROW_BYTES / 2;
     constexpr int share = BN / CL;
-    struct ring r = { 0, 1 };
+    struct gemm90_ring r = { 0, 1 };
 
     for (int t = w->first; t < w->tiles; t += w->step) {
         int row = (t / w->tiles_n * CL + w->rank) * L::rows;
@@ -172,7 +172,7 @@ __device__ void produce(const struct walk *w, const CUtensorMap *ma, const CUten
 
 /* Weights of this block's first tile on their way to L2, before the kernel ahead has ended. */
 template <int TYPE, class L, int BN, int CL>
-__device__ void weights_ahead(const struct walk *w, const CUtensorMap *map)
+__device__ void weights_ahead(const struct gemm90_walk *w, const CUtensorMap *map)
 {
     constexpr int bk = TYPE == GK_E4M3 ? ROW_BYTES : ROW_BYTES / 2;
 
@@ -182,15 +182,16 @@ __device__ void weights_ahead(const struct walk *w, const CUtensorMap *map)
 }
 
 /* Where a consumer warpgroup is. */
-struct place {
-    struct ring r;
+struct gemm90_place {
+    struct gemm90_ring r;
     uint32_t last; /* the stage that its last instructions read */
     bool there;    /* the stage at r was seen to be full */
     uint32_t lane; /* thread of the warpgroup */
 };
 
 template <int CL>
-__device__ __forceinline__ void stage_free(const struct walk *w, const struct place *at)
+__device__ __forceinline__ void stage_free(const struct gemm90_walk *w,
+                                           const struct gemm90_place *at)
 {
     if (CL > 1 && at->lane < CL)
         barrier_arrive_at(empty_at(w->barriers, at->last), at->lane);
@@ -202,8 +203,8 @@ __device__ __forceinline__ void stage_free(const struct walk *w, const struct pl
  * asked as soon as the instructions for this one are on their way; a stage is given back when those
  * for the next one are. */
 template <int TYPE, class L, int PARTS, int BN, bool APART, int CL>
-__device__ __forceinline__ void multiply(float (&d)[PARTS][BN / 2], const struct walk *w, int group,
-                                         struct place *at)
+__device__ __forceinline__ void multiply(float (&d)[PARTS][BN / 2], const struct gemm90_walk *w,
+                                         int group, struct gemm90_place *at)
 {
     uint32_t a0 = tile_place(w->base + (APART ? 0 : group) * L::group_rows * ROW_BYTES);
     uint32_t b0 = tile_place(w->base + L::a_bytes);
@@ -250,7 +251,7 @@ template <int BN> struct column_facts {
     float bias[each], scale[each];
 };
 template <int TYPE, int BN>
-__device__ __forceinline__ void facts_fetch(struct column_facts<BN> *f, const struct args *p,
+__device__ __forceinline__ void facts_fetch(struct column_facts<BN> *f, const struct gemm90_args *p,
                                             int col)
 {
 #pragma unroll
@@ -371,8 +372,8 @@ __device__ __forceinline__ void chunk_put8(const float *d, uint32_t at, float in
 }
 
 /* The rows that are there of a chunk in shared memory, to `out`, 16 bytes a thread. */
-__device__ __forceinline__ void chunk_copy(const struct args *p, uint32_t at, int row, int col,
-                                           int rows)
+__device__ __forceinline__ void chunk_copy(const struct gemm90_args *p, uint32_t at, int row,
+                                           int col, int rows)
 {
     bool e4m3 = p->out_type == GK_E4M3;
     int lane = threadIdx.x % 32, pieces = e4m3 ? 4 : 8; /* of 16 bytes, a row */
@@ -388,7 +389,7 @@ __device__ __forceinline__ void chunk_copy(const struct args *p, uint32_t at, in
 }
 
 struct finish { /* what a warp's epilogue works with */
-    const struct args *p;
+    const struct gemm90_args *p;
     const CUtensorMap *mo;
     uint32_t at;       /* rooms, for a chunk each */
     float inverse;     /* 1 / out_scale */
@@ -415,7 +416,7 @@ template <int TYPE>
 __device__ __forceinline__ void chunk_out(float *d, const struct finish *f, uint32_t at, int row,
                                           int col, int rows)
 {
-    const struct args *p = f->p;
+    const struct gemm90_args *p = f->p;
 
     if (TYPE == GK_E4M3 && p->act == GK_ACT_GELU && p->out_type == GK_E4M3) {
         chunk_put8<true>(d, at, f->inverse);
@@ -472,7 +473,7 @@ __device__ __forceinline__ void finish_tile(float (&d)[PARTS][BN / 2], const str
 template <int TYPE, int PARTS>
 __device__ __forceinline__ void rows_fetch(struct finish *f, int row, int rows)
 {
-    const struct args *p = f->p;
+    const struct gemm90_args *p = f->p;
 
 #pragma unroll
     for (int h = 0; h < PARTS; h++) {
@@ -488,11 +489,11 @@ __device__ __forceinline__ void rows_fetch(struct finish *f, int row, int rows)
  * block's, whose stages come behind those of the other warpgroup's; and not before that one has
  * seen all of its own full, or a stage could be taken for what it was a round before. */
 template <int TYPE, class L, int PARTS, int BN, bool APART, int CL>
-__device__ __forceinline__ void consume(const struct walk *w, const struct args *p,
+__device__ __forceinline__ void consume(const struct gemm90_walk *w, const struct gemm90_args *p,
                                         const CUtensorMap *mo, int group)
 {
     int warp = threadIdx.x / 32;
-    struct place at = {};
+    struct gemm90_place at = {};
     struct finish f = {};
     struct column_facts<BN> facts;
     struct chunk_facts first;
@@ -534,14 +535,15 @@ __device__ __forceinline__ void consume(const struct walk *w, const struct args 
 template <int TYPE, int GROUPS, int PARTS, int BN, bool APART, int CL>
 __global__ void __launch_bounds__((GROUPS + 1) * GROUP, 1)
     gemm_kernel(const __grid_constant__ CUtensorMap ma, const __grid_constant__ CUtensorMap mw,
-                const __grid_constant__ CUtensorMap mo, const __grid_constant__ struct args p)
+                const __grid_constant__ CUtensorMap mo,
+                const __grid_constant__ struct gemm90_args p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     using L = layout<GROUPS, PARTS, BN, APART>;
     constexpr int producer = GROUPS * GROUP; /* the thread */
     extern __shared__ __align__(1024) uint8_t raw[];
     int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0);
-    struct walk w;
+    struct gemm90_walk w;
 
     w.base = kept(shared_address(raw));
     w.barriers = w.base + L::barriers_at;
@@ -599,9 +601,9 @@ cudaError_t map_make(CUtensorMap *map, enum gk_type type, const void *at, int co
                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 
-struct args args_of(const struct gk_gemm *g)
+struct gemm90_args args_of(const struct gk_gemm *g)
 {
-    struct args p = {};
+    struct gemm90_args p = {};
 
     p.m = g->m;
     p.n = g->n;

@@ -57,7 +57,7 @@ enum {
 };
 static_assert(PART <= BARRIERS_AT && SHARED_BYTES <= 227 * 1024, "a block's shared memory");
 
-struct args {
+struct split90_args {
     int m, n, k, splits;
     const int32_t *rows;
     void *out;
@@ -69,18 +69,18 @@ struct args {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 /* Which tile, and which part of k. */
-struct work {
+struct split90_work {
     uint32_t base;    /* shared memory */
     int row, col;     /* the tile's first */
     int first, count; /* stages of k */
     int rank, rows;
 };
 
-__device__ __forceinline__ uint32_t full_at(const struct work *w, int stage)
+__device__ __forceinline__ uint32_t full_at(const struct split90_work *w, int stage)
 {
     return w->base + BARRIERS_AT + stage * 8;
 }
-__device__ __forceinline__ uint32_t empty_at(const struct work *w, int stage)
+__device__ __forceinline__ uint32_t empty_at(const struct split90_work *w, int stage)
 {
     return w->base + BARRIERS_AT + (STAGES + stage) * 8;
 }
@@ -93,10 +93,10 @@ __device__ __forceinline__ void await(uint32_t bar, uint32_t parity)
             __trap();
 }
 
-__device__ __forceinline__ struct work work_of(const struct args *p, uint32_t base)
+__device__ __forceinline__ struct split90_work work_of(const struct split90_args *p, uint32_t base)
 {
     int tile = blockIdx.x / p->splits, across = p->n / COLS, total = p->k / BK;
-    struct work w;
+    struct split90_work w;
 
     w.base = base;
     w.rank = (int)cluster_rank();
@@ -109,7 +109,7 @@ __device__ __forceinline__ struct work work_of(const struct args *p, uint32_t ba
 }
 
 /* The producer: weights do not wait for the kernel ahead, rows do. */
-__device__ void produce(const struct work *w, const CUtensorMap *ma, const CUtensorMap *mw)
+__device__ void produce(const struct split90_work *w, const CUtensorMap *ma, const CUtensorMap *mw)
 {
     int ahead = min(w->count, (int)STAGES);
 
@@ -135,7 +135,7 @@ __device__ void produce(const struct work *w, const CUtensorMap *ma, const CUten
 
 /* The sums of a warpgroup's 64 rows over this block's part of k. */
 template <int TYPE>
-__device__ __forceinline__ void multiply(float (&d)[SUMS], const struct work *w, int group)
+__device__ __forceinline__ void multiply(float (&d)[SUMS], const struct split90_work *w, int group)
 {
     uint32_t a0 = tile_place(w->base + group * (ROWS / 2) * ROW_BYTES);
     uint32_t b0 = tile_place(w->base + A_BYTES);
@@ -211,7 +211,8 @@ __device__ __forceinline__ void activate(float4 *x, enum gk_act act)
 /* This block's share of the tile's rows, from all parts of them to `out`; a warp takes two rows.
  * Several of a thread are under way together, since another block's memory is far. */
 template <int SPLITS>
-__device__ __forceinline__ void finish(const struct work *w, const struct args *p, float4 bias)
+__device__ __forceinline__ void finish(const struct split90_work *w, const struct split90_args *p,
+                                       float4 bias)
 {
     constexpr int share = ROWS / SPLITS, at_once = SPLITS >= 4 ? 1 : 4 / SPLITS;
     int col = w->col + threadIdx.x % ACROSS * EACH;
@@ -246,7 +247,7 @@ __device__ __forceinline__ void finish(const struct work *w, const struct args *
 }
 
 template <int TYPE>
-__device__ __forceinline__ void consume(const struct work *w, const struct args *p)
+__device__ __forceinline__ void consume(const struct split90_work *w, const struct split90_args *p)
 {
     int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0);
     int col = w->col + threadIdx.x % ACROSS * EACH;
@@ -269,7 +270,7 @@ __device__ __forceinline__ void consume(const struct work *w, const struct args 
     cluster_sync(); /* the others have read this block's part */
 }
 
-__device__ __forceinline__ void begin(const struct work *w)
+__device__ __forceinline__ void begin(const struct split90_work *w)
 {
     for (int s = 0; s < STAGES; s++) {
         barrier_init(full_at(w, s), 1);
@@ -283,11 +284,11 @@ __device__ __forceinline__ void begin(const struct work *w)
 template <int TYPE>
 __global__ void __launch_bounds__(THREADS, 1)
     split_kernel(const __grid_constant__ CUtensorMap ma, const __grid_constant__ CUtensorMap mw,
-                 const __grid_constant__ struct args p)
+                 const __grid_constant__ struct split90_args p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) uint8_t raw[];
-    struct work w = work_of(&p, kept(shared_address(raw)));
+    struct split90_work w = work_of(&p, kept(shared_address(raw)));
     bool producer = threadIdx.x == SUMMERS;
 
     gk_let_next();
@@ -326,8 +327,8 @@ template <int TYPE> cudaError_t launch(const struct gk_gemm *g, int splits, cuda
 {
     auto kernel = split_kernel<TYPE>;
     int tiles = (g->m + ROWS - 1) / ROWS * (g->n / COLS);
-    struct args p = { g->m,   g->n,     g->k,    splits, g->rows,
-                      g->out, g->ldout, g->bias, g->act, g->out_type == GK_F16 };
+    struct split90_args p = { g->m,   g->n,     g->k,    splits, g->rows,
+                              g->out, g->ldout, g->bias, g->act, g->out_type == GK_F16 };
     CUtensorMap ma, mw;
     cudaLaunchConfig_t c = {};
     cudaLaunchAttribute at[2] = {};

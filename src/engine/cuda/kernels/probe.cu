@@ -50,7 +50,7 @@ __global__ void pattern_write(uint32_t *out, uint32_t words, uint32_t *sm_seen)
 }
 
 /* One device's probe: the caller's callbacks and what must be freed. */
-struct run {
+struct probe_run {
     const struct stoker_cuda_probe_opts *opts;
     struct stoker_cuda_device *dev;
     uint32_t *dev_words, *dev_seen; /* device memory */
@@ -59,7 +59,7 @@ struct run {
     cudaEvent_t begin, end;
 };
 
-void step(struct run *r, const char *call)
+void step(struct probe_run *r, const char *call)
 {
     char text[STOKER_CUDA_TEXT_MAX];
 
@@ -70,7 +70,7 @@ void step(struct run *r, const char *call)
 }
 
 /* Notes the first failure; true when the call worked. */
-bool ok(struct run *r, cudaError_t e, const char *call)
+bool ok(struct probe_run *r, cudaError_t e, const char *call)
 {
     if (e == cudaSuccess)
         return true;
@@ -80,7 +80,7 @@ bool ok(struct run *r, cudaError_t e, const char *call)
     return false;
 }
 
-int attribute(struct run *r, enum cudaDeviceAttr a)
+int attribute(struct probe_run *r, enum cudaDeviceAttr a)
 {
     int v = 0;
 
@@ -88,7 +88,7 @@ int attribute(struct run *r, enum cudaDeviceAttr a)
     return v;
 }
 
-bool read_properties(struct run *r)
+bool read_properties(struct probe_run *r)
 {
     struct stoker_cuda_device *d = r->dev;
     static struct cudaDeviceProp prop; /* large, and one probe runs at a time */
@@ -116,7 +116,7 @@ bool read_properties(struct run *r)
     return true;
 }
 
-bool launch(struct run *r)
+bool launch(struct probe_run *r)
 {
     int shared = attribute(r, cudaDevAttrMaxSharedMemoryPerBlockOptin);
     int blocks = r->dev->sms * WAVES;
@@ -134,7 +134,7 @@ bool launch(struct run *r)
            ok(r, cudaDeviceSynchronize(), "pattern kernel");
 }
 
-void compare(struct run *r)
+void compare(struct probe_run *r)
 {
     const uint32_t *seen = r->host_words + PATTERN_WORDS;
 
@@ -145,7 +145,7 @@ void compare(struct run *r)
         r->dev->sms_used += seen[i] != 0;
 }
 
-bool run_pattern(struct run *r)
+bool run_pattern(struct probe_run *r)
 {
     size_t words = PATTERN_WORDS * sizeof(uint32_t), seen = SM_WORDS * sizeof(uint32_t);
 
@@ -171,7 +171,7 @@ bool run_pattern(struct run *r)
 }
 
 /* COPY_TIMES copies between two events, after one that warms up. */
-bool copy_timed(struct run *r, size_t bytes)
+bool copy_timed(struct probe_run *r, size_t bytes)
 {
     float ms = 0;
 
@@ -196,7 +196,7 @@ bool copy_timed(struct run *r, size_t bytes)
 }
 
 /* A GPU full of somebody's work has no memory for it: the rate stays 0, no error. */
-void run_copy(struct run *r)
+void run_copy(struct probe_run *r)
 {
     uint64_t room = r->dev->mem_free_bytes / 8;
     size_t bytes =
@@ -213,7 +213,7 @@ void run_copy(struct run *r)
         (void)copy_timed(r, bytes);
 }
 
-void release(struct run *r)
+void release(struct probe_run *r)
 {
     step(r, "cudaFree");
     if (r->begin)
@@ -231,7 +231,7 @@ void release(struct run *r)
 void probe_device(const struct stoker_cuda_probe_opts *opts, int index, int driver, int runtime,
                   struct stoker_cuda_device *out)
 {
-    struct run r;
+    struct probe_run r;
 
     memset(&r, 0, sizeof(r));
     memset(out, 0, sizeof(*out));

@@ -114,12 +114,12 @@ __device__ __forceinline__ float inverse_of(const struct norm_args &p, int chunk
 
 /* Around one of the chunk's own numbers, which is at most sqrt(256) deviations from its mean: so
  * one pass over the lanes is as good as two, up to a factor of 256 on an error of 2^-24. */
-struct stats {
+struct row_stats {
     float mean, squares; /* of the distances from that mean */
 };
 template <bool EXACT>
-__device__ __forceinline__ struct stats chunk_stats(const float v[LANE], int valid, float columns,
-                                                    float inverse)
+__device__ __forceinline__ struct row_stats chunk_stats(const float v[LANE], int valid,
+                                                        float columns, float inverse)
 {
     float s = 0, q = 0, near = __shfl_sync(0xffffffffu, v[0], 0);
 
@@ -146,7 +146,7 @@ struct moments {
 /* Of CHUNKS chunks; the last of them may have no columns. */
 template <int CHUNKS>
 __device__ __forceinline__ struct moments row_moments(const struct norm_args &p,
-                                                      const struct stats s[CHUNKS])
+                                                      const struct row_stats s[CHUNKS])
 {
     float sum = 0, squares = 0, mean;
 
@@ -301,10 +301,10 @@ __device__ __forceinline__ void cta_finish(const struct norm_args &p, uint32_t r
                                            const float gamma[LANE], const float beta[LANE],
                                            float v[LANE], bool real)
 {
-    __shared__ struct stats shared_stats[CHUNKS_MAX];
+    __shared__ struct row_stats shared_stats[CHUNKS_MAX];
     __shared__ float shared_most[CHUNKS_MAX];
     int chunk = threadIdx.x / 32, chunks = blockDim.x / 32;
-    struct stats s[CHUNKS];
+    struct row_stats s[CHUNKS];
     struct moments m;
     float most = 0;
 
@@ -402,7 +402,7 @@ __device__ __forceinline__ void warp_finish(const struct norm_args &p, uint32_t 
                                             float v[CHUNKS][LANE])
 {
     int lane = threadIdx.x % 32;
-    struct stats s[CHUNKS];
+    struct row_stats s[CHUNKS];
     struct moments m;
     float most = 0;
 
