@@ -2,8 +2,8 @@
 /* serve: starts the parts in the order in which each needs the one before, and stops them in
  * the other order.
  *
- *     metrics ─ sched (lanes) ─ models ─ front ─ http          start
- *     http stops listening ─ calls are answered ─ lanes end    stop */
+ *     metrics ─ sched (device queues) ─ models ─ frontend ─ http       start
+ *     http stops listening ─ calls are answered ─ device queues end    stop */
 #include "serve/serve.h"
 
 #include "base/log.h"
@@ -26,14 +26,14 @@
 
 enum { SERVE_TICK_MS = 200, SERVE_TIMEOUT_DEFAULT_MS = 30000, SERVE_DRAIN_DEFAULT_MS = 30000 };
 
-struct call_route { /* the argument of a table's row */
+struct api_row { /* the argument of a table's row */
     struct serve *s;
     const struct api *api;
 };
 
-struct serve_own {
+struct serve_priv {
     struct http_route *routes; /* owned */
-    struct call_route *calls;  /* owned */
+    struct api_row *api_rows;  /* owned */
     size_t route_count;
     struct http_route *streamed; /* owned */
     size_t streamed_count;
@@ -48,11 +48,11 @@ struct serve_own {
 
 /* ---- routes */
 
-static void on_call(void *arg, struct http_exchange *x)
+static void on_api_request(void *arg, struct http_exchange *x)
 {
-    const struct call_route *r = arg;
+    const struct api_row *r = arg;
 
-    front_take(r->s->front, r->api, x); /* while it stops too: its connection was accepted */
+    frontend_take(r->s->frontend, r->api, x); /* while it stops too: its connection was accepted */
 }
 
 /* Appends a table that ends with a row without a path, each row with the server as argument. */
@@ -68,24 +68,25 @@ static void add_routes(struct serve *s, struct http_route **routes, size_t *coun
 
 static void make_routes(struct serve *s)
 {
-    struct serve_own *own = s->own;
+    struct serve_priv *priv = s->priv;
     size_t apis = 0;
 
     while (api_at(apis))
         apis++;
-    own->route_count = apis;
-    own->routes = xcalloc(own->route_count, sizeof(*own->routes));
-    own->calls = xcalloc(apis ? apis : 1, sizeof(*own->calls));
+    priv->route_count = apis;
+    priv->routes = xcalloc(priv->route_count, sizeof(*priv->routes));
+    priv->api_rows = xcalloc(apis ? apis : 1, sizeof(*priv->api_rows));
     for (size_t i = 0; i < apis; i++) {
-        own->calls[i] = (struct call_route){ s, api_at(i) };
-        own->routes[i] = (struct http_route){
-            .method = HTTP_POST, .path = api_at(i)->path, .run = on_call, .arg = &own->calls[i]
-        };
+        priv->api_rows[i] = (struct api_row){ s, api_at(i) };
+        priv->routes[i] = (struct http_route){ .method = HTTP_POST,
+                                               .path = api_at(i)->path,
+                                               .run = on_api_request,
+                                               .arg = &priv->api_rows[i] };
     }
-    add_routes(s, &own->routes, &own->route_count, admin_routes);
-    add_routes(s, &own->routes, &own->route_count, loads_routes);
-    add_routes(s, &own->routes, &own->route_count, bulk_routes);
-    add_routes(s, &own->streamed, &own->streamed_count, bulk_streamed_routes);
+    add_routes(s, &priv->routes, &priv->route_count, admin_routes);
+    add_routes(s, &priv->routes, &priv->route_count, loads_routes);
+    add_routes(s, &priv->routes, &priv->route_count, bulk_routes);
+    add_routes(s, &priv->streamed, &priv->streamed_count, bulk_streamed_routes);
 }
 
 /* Errors that the HTTP server finds itself look like those of the route they hit. */
@@ -93,14 +94,14 @@ static void error_body(void *arg, const char *path, int status, const char *why,
 {
     const struct serve *s = arg;
     const struct api *api = path ? api_find(path) : NULL;
-    struct ask_fault f = { .kind = status >= 500 ? ASK_E_BACKEND : ASK_E_INVALID,
-                           .status = status };
+    struct request_fault f = { .kind = status >= 500 ? FAULT_BACKEND : FAULT_INVALID,
+                               .status = status };
 
     if (status == 413) /* of a body alone */
-        (void)ask_fault(&f, f.kind, NULL, "the body is longer than %zu bytes (--body-max)",
+        (void)fault_set(&f, f.kind, NULL, "the body is longer than %zu bytes (--body-max)",
                         s->o.body_bytes_max);
     else
-        (void)ask_fault(&f, f.kind, NULL, "%s", why);
+        (void)fault_set(&f, f.kind, NULL, "%s", why);
     (void)api_error(api ? api->family : API_OPENAI, &f, out);
 }
 
@@ -109,17 +110,18 @@ static void error_body(void *arg, const char *path, int status, const char *why,
 static void *tick_main(void *arg)
 {
     struct serve *s = arg;
-    struct serve_own *own = s->own;
+    struct serve_priv *priv = s->priv;
 
-    pthread_mutex_lock(&own->lock);
-    while (!own->stop) {
-        (void)clock_cond_wait(&own->tick, &own->lock, clock_mono_ns() + SERVE_TICK_MS * 1000000LL);
-        pthread_mutex_unlock(&own->lock);
-        front_wake_parked(s->front); /* their deadlines pass too */
+    pthread_mutex_lock(&priv->lock);
+    while (!priv->stop) {
+        (void)clock_cond_wait(&priv->tick, &priv->lock,
+                              clock_mono_ns() + SERVE_TICK_MS * 1000000LL);
+        pthread_mutex_unlock(&priv->lock);
+        frontend_wake_parked(s->frontend); /* their deadlines pass too */
         loads_look(s);
-        pthread_mutex_lock(&own->lock);
+        pthread_mutex_lock(&priv->lock);
     }
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_unlock(&priv->lock);
     return NULL;
 }
 
@@ -134,8 +136,8 @@ static void on_model_change(void *arg, const char *name)
         log_warn("%s%s", err.msg, away ? "; it waits for room" : "");
     stats_expect_model(s->stats, name);
     sched_expect_model(s->sched, name);
-    if (s->front)
-        front_wake_parked(s->front);
+    if (s->frontend)
+        frontend_wake_parked(s->frontend);
     loads_look(s);
 }
 
@@ -148,7 +150,8 @@ void serve_defaults(struct serve_opts *o)
     o->calls_bytes_max = o->calls_bytes_max ? o->calls_bytes_max : SERVE_CALLS_BYTES_DEFAULT;
     o->connections_max = o->connections_max ? o->connections_max : HTTP_CONNECTIONS_DEFAULT;
     o->queue_tokens_max = o->queue_tokens_max ? o->queue_tokens_max : SCHED_QUEUE_TOKENS_DEFAULT;
-    o->queue_jobs_max = o->queue_jobs_max ? o->queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT;
+    o->queue_requests_max =
+        o->queue_requests_max ? o->queue_requests_max : SCHED_QUEUE_REQUESTS_DEFAULT;
     o->timeout_ms = o->timeout_ms ? o->timeout_ms : SERVE_TIMEOUT_DEFAULT_MS;
     o->timeout_max_ms = o->timeout_max_ms ? o->timeout_max_ms : SERVE_TIMEOUT_MAX_DEFAULT_MS;
     if (o->timeout_max_ms < o->timeout_ms)
@@ -159,18 +162,18 @@ void serve_defaults(struct serve_opts *o)
 
 static void take_opts(struct serve *s, const struct serve_opts *o)
 {
-    struct serve_own *own = s->own;
+    struct serve_priv *priv = s->priv;
 
     s->o = *o;
-    own->listen = xstrdup(o->listen ? o->listen : "127.0.0.1");
-    own->tls_cert = o->tls_cert ? xstrdup(o->tls_cert) : NULL;
-    own->tls_key = o->tls_key ? xstrdup(o->tls_key) : NULL;
-    own->batch_dir = o->batch_dir ? xstrdup(o->batch_dir) : NULL;
+    priv->listen = xstrdup(o->listen ? o->listen : "127.0.0.1");
+    priv->tls_cert = o->tls_cert ? xstrdup(o->tls_cert) : NULL;
+    priv->tls_key = o->tls_key ? xstrdup(o->tls_key) : NULL;
+    priv->batch_dir = o->batch_dir ? xstrdup(o->batch_dir) : NULL;
     serve_defaults(&s->o);
     s->o.connections_max = o->connections_max; /* 0: the HTTP server takes what there can be */
     s->o.models = NULL;                        /* borrowed for the start alone */
     s->o.pools = NULL;
-    s->o.batch_dir = own->batch_dir;
+    s->o.batch_dir = priv->batch_dir;
 }
 
 /* Anyone who can reach the port can use the machine: beyond loopback a token is needed. */
@@ -184,13 +187,13 @@ static enum rc check_open(const struct serve_opts *o, struct err *err)
     return err_set(err, RC_USAGE, "refusing to listen on '%s' without a token", a);
 }
 
-static size_t front_threads(const struct serve_opts *o)
+static size_t frontend_threads(const struct serve_opts *o)
 {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 2;
 
-    n = o->front_threads ? o->front_threads : n < 2 ? 2 : n > 8 ? 8 : n;
-    return (size_t)(n > SERVE_FRONT_THREADS_MAX ? SERVE_FRONT_THREADS_MAX : n);
+    n = o->frontend_threads ? o->frontend_threads : n < 2 ? 2 : n > 8 ? 8 : n;
+    return (size_t)(n > SERVE_FRONTEND_THREADS_MAX ? SERVE_FRONTEND_THREADS_MAX : n);
 }
 
 static void on_log_trouble(void *arg, const char *path, const char *why, uint64_t lost)
@@ -234,7 +237,7 @@ static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct e
 {
     struct sched_opts so = { .batch_ns = (int64_t)o->batch_ms * 1000000,
                              .queue_tokens_max = o->queue_tokens_max,
-                             .queue_jobs_max = o->queue_jobs_max,
+                             .queue_requests_max = o->queue_requests_max,
                              .cache_bytes = o->cache_bytes,
                              .metrics = s->metrics,
                              .te = s->te };
@@ -243,17 +246,17 @@ static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct e
         rc = meet_devices(o, err);
     if (rc == RC_OK)
         rc = sched_new(&so, &s->sched, err);
-    struct models_opts mo = { .pools = o->pools,
-                              .pool_count = o->pool_count,
-                              .metrics = s->metrics,
-                              .sched = s->sched,
-                              .workers = o->workers,
-                              .any_name = o->any_model,
-                              .on_change = on_model_change,
-                              .arg = s };
+    struct manager_opts mo = { .pools = o->pools,
+                               .pool_count = o->pool_count,
+                               .metrics = s->metrics,
+                               .sched = s->sched,
+                               .workers = o->workers,
+                               .any_name = o->any_model,
+                               .on_change = on_model_change,
+                               .arg = s };
 
     if (rc == RC_OK)
-        rc = front_new(s, front_threads(o), &s->front, err);
+        rc = frontend_new(s, frontend_threads(o), &s->frontend, err);
     if (rc == RC_OK)
         rc = models_new(&mo, &s->models, err);
     for (size_t i = 0; rc == RC_OK && i < o->model_count; i++)
@@ -271,9 +274,9 @@ static enum rc listen_on_all(struct serve *s, struct err *err)
         rc = http_listen_fd(s->http, s->o.sockets[i], &s->ports[i], err);
     for (size_t i = 0; rc == RC_OK && !s->o.socket_count && i < s->o.port_count; i++) {
         struct err taken = { 0 };
-        rc = http_listen(s->http, s->own->listen, s->o.ports[i], &s->ports[i], &taken);
+        rc = http_listen(s->http, s->priv->listen, s->o.ports[i], &s->ports[i], &taken);
         if (rc == RC_FAIL && s->o.free_port && s->o.ports[i])
-            rc = http_listen(s->http, s->own->listen, 0, &s->ports[i], err);
+            rc = http_listen(s->http, s->priv->listen, 0, &s->ports[i], err);
         else if (rc != RC_OK && err)
             *err = taken;
     }
@@ -286,11 +289,11 @@ static enum rc listen_on_all(struct serve *s, struct err *err)
 
 static enum rc start_http(struct serve *s, struct err *err)
 {
-    struct serve_own *own = s->own;
-    struct http_opts ho = { .routes = own->routes,
-                            .route_count = own->route_count,
-                            .streamed = own->streamed,
-                            .streamed_count = own->streamed_count,
+    struct serve_priv *priv = s->priv;
+    struct http_opts ho = { .routes = priv->routes,
+                            .route_count = priv->route_count,
+                            .streamed = priv->streamed,
+                            .streamed_count = priv->streamed_count,
                             .body_bytes_max = s->o.body_bytes_max,
                             .connections_max = s->o.connections_max,
                             .head_ms = s->o.head_ms,
@@ -300,10 +303,10 @@ static enum rc start_http(struct serve *s, struct err *err)
                             .origins = s->o.origins,
                             .hosts = s->o.hosts,
                             .no_admin = NO_ADMIN,
-                            .tls_cert = own->tls_cert,
-                            .tls_key = own->tls_key,
+                            .tls_cert = priv->tls_cert,
+                            .tls_key = priv->tls_key,
                             .server_name = "stoker",
-                            .packed = on_call,
+                            .packed = on_api_request,
                             .gzip_min = SERVE_GZIP_BYTES_MIN,
                             .error_body = error_body,
                             .on_done = admin_on_done,
@@ -331,22 +334,22 @@ enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *
     if (rc != RC_OK)
         return rc;
     struct serve *s = xcalloc(1, sizeof(*s));
-    s->own = xcalloc(1, sizeof(*s->own));
-    pthread_mutex_init(&s->own->lock, NULL);
-    clock_cond_init(&s->own->tick);
+    s->priv = xcalloc(1, sizeof(*s->priv));
+    pthread_mutex_init(&s->priv->lock, NULL);
+    clock_cond_init(&s->priv->tick);
     take_opts(s, o);
     s->metrics = metrics_new();
     s->stats = stats_new(s->metrics);
     s->te = o->no_te_metrics ? NULL : te_metrics_new(s->metrics);
-    s->own->devices = o->workers ? devices_new(s->metrics, o->workers) : NULL;
+    s->priv->devices = o->workers ? devices_new(s->metrics, o->workers) : NULL;
     s->loads = loads_new();
     make_routes(s);
     rc = start_parts(s, o, err);
     if (rc == RC_OK)
         rc = start_http(s, err);
-    if (rc == RC_OK && pthread_create(&s->own->ticker, NULL, tick_main, s) != 0)
+    if (rc == RC_OK && pthread_create(&s->priv->ticker, NULL, tick_main, s) != 0)
         rc = err_set(err, RC_FAIL, "could not start a thread");
-    s->own->ticking = rc == RC_OK;
+    s->priv->ticking = rc == RC_OK;
     if (rc != RC_OK) {
         serve_free(s);
         return rc;
@@ -376,7 +379,7 @@ enum rc serve_check(struct serve *s, struct err *err)
     return models_check_all(s->models, err);
 }
 
-enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t count,
+enum rc serve_reload(struct serve *s, const struct serve_model *models, size_t count,
                      struct err *err)
 {
     access_reopen(s->access); /* whoever moved the file away says so by the same signal */
@@ -386,7 +389,8 @@ enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t co
 enum rc serve_set_keys(struct serve *s, const struct http_keys *keys, struct err *err)
 {
     http_set_keys(s->http, keys);
-    return s->own->tls_cert ? http_set_tls(s->http, s->own->tls_cert, s->own->tls_key, err) : RC_OK;
+    return s->priv->tls_cert ? http_set_tls(s->http, s->priv->tls_cert, s->priv->tls_key, err)
+                             : RC_OK;
 }
 
 /* ---- stopping */
@@ -396,7 +400,7 @@ void serve_stop(struct serve *s, size_t *out_cut)
     if (atomic_exchange(&s->stopping, true))
         return;
     bulk_stop(s->bulk);
-    front_wake_parked(s->front);
+    frontend_wake_parked(s->frontend);
     loads_look(s);
     http_drain(s->http, s->o.drain_ms, out_cut);
 }
@@ -410,23 +414,23 @@ void serve_free(struct serve *s)
 {
     if (!s)
         return;
-    struct serve_own *own = s->own;
-    if (own->ticking) {
-        pthread_mutex_lock(&own->lock);
-        own->stop = true;
-        pthread_cond_signal(&own->tick);
-        pthread_mutex_unlock(&own->lock);
-        (void)pthread_join(own->ticker, NULL);
+    struct serve_priv *priv = s->priv;
+    if (priv->ticking) {
+        pthread_mutex_lock(&priv->lock);
+        priv->stop = true;
+        pthread_cond_signal(&priv->tick);
+        pthread_mutex_unlock(&priv->lock);
+        (void)pthread_join(priv->ticker, NULL);
     }
     if (s->o.workers)
         workers_hurry(s->o.workers); /* a load may never end */
     if (s->models)
         models_stop(s->models); /* nothing is loaded any more, nobody is told */
     if (s->sched)
-        sched_stop(s->sched); /* waiting jobs end, their calls are answered */
+        sched_stop(s->sched); /* waiting requests end, their requests are answered */
     atomic_store(&s->stopping, true);
     bulk_free(s->bulk); /* its lines are answered, and its exchanges */
-    front_free(s->front);
+    frontend_free(s->frontend);
     loads_look(s);
     http_server_free(s->http);
     models_free(s->models);
@@ -436,16 +440,16 @@ void serve_free(struct serve *s)
     stats_free(s->stats);
     te_metrics_free(s->te);
     metrics_free(s->metrics);
-    devices_free(own->devices);
-    pthread_cond_destroy(&own->tick);
-    pthread_mutex_destroy(&own->lock);
-    free(own->routes);
-    free(own->calls);
-    free(own->streamed);
-    free(own->batch_dir);
-    free(own->tls_cert);
-    free(own->tls_key);
-    free(own->listen);
-    free(own);
+    devices_free(priv->devices);
+    pthread_cond_destroy(&priv->tick);
+    pthread_mutex_destroy(&priv->lock);
+    free(priv->routes);
+    free(priv->api_rows);
+    free(priv->streamed);
+    free(priv->batch_dir);
+    free(priv->tls_cert);
+    free(priv->tls_key);
+    free(priv->listen);
+    free(priv);
     free(s);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* finish: rows as an engine gives them become rows as the client asked for them.
+/* request_finish: rows as an engine gives them become rows as the client asked for them.
  *
  * The order is that of `stoker embed`: normalise, cut to `dimensions`, normalise again; the
  * functions are the engine's, so the bits are the same. */
@@ -8,16 +8,16 @@
 #include <math.h>
 
 /* NaN and infinities never leave as a 200. */
-static bool check_finite(struct call *c)
+static bool check_finite(struct request *r)
 {
-    for (size_t i = 0; i < c->ask.count; i++) {
-        const struct answer_item *it = &c->answer.items[i];
-        const float *v = c->rows + it->row * c->full_width;
-        for (size_t k = 0; k < it->row_count * c->full_width; k++)
+    for (size_t i = 0; i < r->count; i++) {
+        const struct request_text *it = &r->texts[i];
+        const float *v = r->rows + it->row * r->full_width;
+        for (size_t k = 0; k < it->row_count * r->full_width; k++)
             if (!isfinite(v[k]))
-                return ask_fault(&c->fault, ASK_E_BACKEND, NULL,
-                                 "model '%s' gave a number that is not finite for input %zu",
-                                 c->model->name, i);
+                return request_fail(r, FAULT_BACKEND, NULL,
+                                    "model '%s' gave a number that is not finite for input %zu",
+                                    r->model->name, i);
     }
     return true;
 }
@@ -31,59 +31,55 @@ static double norm_of(const float *v, size_t n, double p)
     return p == 0 ? sum / 32760.0 : pow(sum, 1.0 / p);
 }
 
-static void normalize(const struct call *c, float *v, size_t n)
+static void normalize(const struct request *r, float *v, size_t n)
 {
-    if (c->ask.norm_p == 2 || c->ask.norm_p < 0) {
+    if (r->norm_p == 2 || r->norm_p < 0) {
         eng_normalize(v, n);
         return;
     }
-    double norm = fmax(norm_of(v, n, c->ask.norm_p), 1e-12);
+    double norm = fmax(norm_of(v, n, r->norm_p), 1e-12);
     for (size_t i = 0; i < n; i++)
         v[i] = (float)((double)v[i] / norm);
 }
 
 /* What the request says, else the operator, else the API, else the model. */
-static bool normalizes(const struct call *c)
+static bool normalizes(const struct request *r)
 {
-    if (c->ask.normalize == ASK_DEFAULT || (c->model->normalize_set && !c->ask.normalize_said))
-        return c->model->normalize;
-    return c->ask.normalize == ASK_YES;
+    if (r->normalize == SERVE_DEFAULT || (r->model->normalize_set && !r->normalize_said))
+        return r->model->normalize;
+    return r->normalize == SERVE_YES;
 }
 
-static void finish_vectors(struct call *c)
+static void finish_vectors(struct request *r)
 {
-    bool unit = normalizes(c);
+    bool unit = normalizes(r);
     /* what the model itself leaves out is not made up for by a longer rest, unless asked */
-    bool again = unit && (c->ask.dimensions || c->ask.normalize_said);
-    size_t keep = c->ask.dimensions ? c->ask.dimensions : model_dim(c->model->model);
+    bool again = unit && (r->dimensions || r->normalize_said);
+    size_t keep = r->dimensions ? r->dimensions : model_dim(r->model->model);
 
-    for (size_t i = 0; i < c->ask.count; i++) {
-        float *v = c->rows + i * c->full_width, *to = c->rows + i * keep;
+    for (size_t i = 0; i < r->count; i++) {
+        float *v = r->rows + i * r->full_width, *to = r->rows + i * keep;
         if (unit)
-            normalize(c, v, c->full_width);
-        if (again && keep < c->full_width)
+            normalize(r, v, r->full_width);
+        if (again && keep < r->full_width)
             eng_truncate(v, keep);
         if (to != v)
             memmove(to, v, keep * sizeof(*v));
     }
-    c->answer.width = keep;
+    r->response.width = keep;
 }
 
-bool call_finish(struct call *c)
+bool request_finish(struct request *r)
 {
-    c->answer.model = c->model->name;
-    c->answer.net = c->model->model;
-    c->answer.device = c->job.device ? c->job.device : c->model->device;
-    c->answer.failed_device = c->job.failed_device;
-    c->answer.fell_back = c->job.fell_back;
-    c->answer.digest = c->job.fell_back ? spare_digest(c->model) : c->model->digest;
-    c->answer.rows = c->rows;
-    c->answer.width = c->full_width;
-    for (size_t i = 0; i < c->ask.count; i++)
-        c->answer.items[i].cached = c->job.items[i].cached;
-    if (!check_finite(c))
+    r->response.model = r->model->name;
+    r->response.net = r->model->model;
+    r->response.device = r->device ? r->device : r->model->device;
+    r->response.digest = r->fell_back ? fallback_digest(r->model) : r->model->digest;
+    r->response.rows = r->rows;
+    r->response.width = r->full_width;
+    if (!check_finite(r))
         return false;
-    if (c->ask.what == ASK_VECTORS)
-        finish_vectors(c);
+    if (r->what == REQUEST_VECTORS)
+        finish_vectors(r);
     return true;
 }

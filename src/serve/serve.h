@@ -8,17 +8,17 @@
 
 enum {
     SERVE_LISTEN_MAX = 8,
-    SERVE_ITEMS_DEFAULT = 2048,         /* inputs or documents a call, as OpenAI takes */
+    SERVE_ITEMS_DEFAULT = 2048,         /* inputs or documents a request, as OpenAI takes */
     SERVE_GZIP_BYTES_MIN = 16 << 10,    /* of a reply of text that is packed for who takes it */
     SERVE_TEXT_BYTES_MIN = 1 << 20,     /* of a text, whatever the model's length */
     SERVE_TEXT_TOKEN_BYTES = 256,       /* of a text for each token of the model's length */
-    SERVE_FRONT_THREADS_MAX = 64,       /* that parse, tokenise and write */
+    SERVE_FRONTEND_THREADS_MAX = 64,    /* that parse, tokenise and write */
     SERVE_ROW_BYTES_MAX = 512 << 20,    /* of numbers in one reply */
     SERVE_REPLY_BYTES_MAX = 2000 << 20, /* of one reply */
     SERVE_FLOAT_TEXT_BYTES = 13,        /* of a number in a reply, as it is foreseen */
     SERVE_TOKEN_BYTES = 160,            /* of a token in a list of them, its text aside */
     SERVE_TIMEOUT_MAX_DEFAULT_MS = 600000,
-    SERVE_PARKED_MAX = 4096,            /* calls that wait for a model to load */
+    SERVE_PARKED_MAX = 4096,            /* requests that wait for a model to load */
     STORE_EXPIRY_S_DEFAULT = 30 * 86400 /* seconds that a file is kept */
 };
 
@@ -34,28 +34,28 @@ enum {
     MODELS_DIGEST_MAX = 17    /* bytes of a digest as text and its NUL */
 };
 
-enum ask_choice { ASK_DEFAULT, ASK_YES, ASK_NO };
+enum serve_choice { SERVE_DEFAULT, SERVE_YES, SERVE_NO };
 enum models_priority { MODELS_LOW, MODELS_MEDIUM, MODELS_HIGH };
 
-struct pool_opts {
+struct serve_pool {
     const char *name; /* "default" is always there */
     uint64_t bytes;   /* 0: all the memory of the machine */
     enum models_priority priority;
 };
 
-struct model_opts { /* strings are copied */
+struct serve_model { /* strings are copied */
     const char *name, *dir;
     const char *aliases[MODELS_ALIASES_MAX];
     size_t alias_count;
-    const char *device;        /* "cpu", or several: "cuda:0,cuda:1"; NULL: the best here */
-    enum eng_dtype dtype;      /* ENG_AUTO: from settings */
-    const char *fallback;      /* device when that one fails; "none"; NULL: from settings */
-    bool fallback_at_start;    /* load it at once; else when it is needed first */
-    bool invariant;            /* eng_opts.invariant */
-    enum ask_choice normalize; /* ASK_DEFAULT: as each API does; a request may say otherwise */
-    const char *pooling;       /* "mean", "cls", "last" …; NULL: the model's own */
-    const char *pool;          /* NULL: "default" */
-    const char *kind;          /* that it must be: "embedding", "reranker" …; NULL: any */
+    const char *device;          /* "cpu", or several: "cuda:0,cuda:1"; NULL: the best here */
+    enum eng_dtype dtype;        /* ENG_AUTO: from settings */
+    const char *fallback;        /* device when that one fails; "none"; NULL: from settings */
+    bool fallback_at_start;      /* load it at once; else when it is needed first */
+    bool invariant;              /* eng_opts.invariant */
+    enum serve_choice normalize; /* SERVE_DEFAULT: as each API does; a request may say otherwise */
+    const char *pooling;         /* "mean", "cls", "last" …; NULL: the model's own */
+    const char *pool;            /* NULL: "default" */
+    const char *kind;            /* that it must be: "embedding", "reranker" …; NULL: any */
     enum models_priority priority;
     size_t batch_texts;    /* 0: as many as batch_tokens hold */
     size_t batch_tokens;   /* 0: from settings */
@@ -76,13 +76,13 @@ struct serve_opts {
     /* Sockets that listen already, instead of address and ports; the server's from the start on. */
     int sockets[SERVE_LISTEN_MAX];
     size_t socket_count;
-    const struct model_opts *models;
+    const struct serve_model *models;
     size_t model_count;
-    const struct pool_opts *pools;
+    const struct serve_pool *pools;
     size_t pool_count;
-    size_t items_max, body_bytes_max, connections_max, queue_tokens_max, queue_jobs_max;
+    size_t items_max, body_bytes_max, connections_max, queue_tokens_max, queue_requests_max;
     size_t text_bytes_max;  /* of one text; 0: by the model's length */
-    size_t calls_bytes_max; /* of all calls: unpacked bodies, numbers, replies */
+    size_t calls_bytes_max; /* of all requests: unpacked bodies, numbers, replies */
     int timeout_ms;         /* of a request that names none */
     int timeout_max_ms;     /* of what a request may name */
     int batch_ms;           /* that a batch shall take at most */
@@ -98,7 +98,7 @@ struct serve_opts {
     bool any_model;           /* a name that no model has is the default model's */
     bool no_te_metrics;       /* TEI's names are left out */
     const char *access_log;   /* file, "-" for stdout; NULL: none */
-    int front_threads;        /* 0: by the machine */
+    int frontend_threads;     /* 0: by the machine */
     const char *batch_dir;    /* folder of files and batches; NULL: there are none */
     uint64_t batch_bytes_max; /* of it; 0: store_int.h's default */
     int64_t batch_expiry_s;   /* of files that name none; 0: store_int.h's default */
@@ -118,7 +118,7 @@ struct models_setting {
     enum models_source source;
 };
 enum { MODELS_SETTINGS_MAX = 16 };
-enum rc models_explain(struct workers *w, const struct model_opts *o, struct arena *a,
+enum rc models_explain(struct workers *w, const struct serve_model *o, struct arena *a,
                        struct models_setting out[MODELS_SETTINGS_MAX], size_t *out_count,
                        struct err *err) MUST_USE;
 
@@ -134,7 +134,7 @@ bool serve_describe(const struct serve *s, const char *model, struct buf *out); 
 /* RC_OK while every model asked for at start is ready or on its way; else why one is not. */
 enum rc serve_check(struct serve *s, struct err *err) MUST_USE;
 /* A changed list of models: loads, swaps and unloads what differs. */
-enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t count,
+enum rc serve_reload(struct serve *s, const struct serve_model *models, size_t count,
                      struct err *err) MUST_USE;
 /* Other tokens and the same TLS files, read again; what cannot be used stays as it was. */
 enum rc serve_set_keys(struct serve *s, const struct http_keys *keys, struct err *err) MUST_USE;

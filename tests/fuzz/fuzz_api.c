@@ -20,12 +20,12 @@ static size_t routes(void)
     return n;
 }
 
-static void check(const struct ask *ask)
+static void check(const struct request *r)
 {
-    if (!ask->count || !ask->inputs || !ask->encodings || (ask->what == ASK_RANK && !ask->query.p))
+    if (!r->count || !r->inputs || !r->encodings || (r->what == REQUEST_RANK && !r->query.p))
         abort();
-    for (size_t i = 0; i < ask->count; i++) {
-        const struct ask_input *in = &ask->inputs[i];
+    for (size_t i = 0; i < r->count; i++) {
+        const struct request_input *in = &r->inputs[i];
         if (!in->text.p == !in->ids || (in->pair.p && !in->text.p))
             abort();
         if (in->text.p && in->text.p[in->text.len] != '\0')
@@ -33,7 +33,7 @@ static void check(const struct ask *ask)
     }
 }
 
-static void check_fault(const struct api *api, const struct ask_fault *f)
+static void check_fault(const struct api *api, const struct request_fault *f)
 {
     struct arena arena = { 0 };
     struct buf out = { 0 };
@@ -47,38 +47,38 @@ static void check_fault(const struct api *api, const struct ask_fault *f)
     arena_release(&arena);
 }
 
-static void make_answer(struct ask *ask, const struct model *net, struct answer *a, float *rows)
+static void make_response(struct request *r, const struct model *net, float *rows)
 {
-    static struct answer_token token = { 7, "x", false, 0, 1 };
+    static struct response_token token = { 7, "x", false, 0, 1 };
+    struct response *a = &r->response;
 
-    *a = (struct answer){ .model = "m", .net = net, .width = WIDTH, .rows = rows };
-    a->items = arena_array(&ask->arena, struct answer_item, ask->count);
-    a->tokens = arena_array(&ask->arena, struct answer_token *, ask->count);
-    a->texts = arena_array(&ask->arena, const char *, ask->count);
-    for (size_t i = 0; i < ask->count; i++) {
-        a->items[i] = (struct answer_item){
+    *a = (struct response){ .model = "m", .net = net, .width = WIDTH, .rows = rows };
+    r->texts = arena_array(&r->arena, struct request_text, r->count);
+    a->tokens = arena_array(&r->arena, struct response_token *, r->count);
+    a->decoded = arena_array(&r->arena, const char *, r->count);
+    for (size_t i = 0; i < r->count; i++) {
+        r->texts[i] = (struct request_text){
             .tokens = 1, .truncated = i & 1, .row = i % ROWS_MAX, .row_count = 1
         };
         a->tokens[i] = &token;
-        a->texts[i] = "x";
+        a->decoded[i] = "x";
     }
 }
 
-static void answer(const struct api *api, struct ask *ask, const struct model *net)
+static void write_response(const struct api *api, struct request *r, const struct model *net)
 {
     float *rows = xcalloc(ROWS_MAX, WIDTH * sizeof(float));
     struct buf out = { 0 }, fields = { 0 };
     struct arena arena = { 0 };
     struct err err = { 0 };
-    struct answer a;
     struct json *v;
 
     for (size_t i = 0; i < (size_t)ROWS_MAX * WIDTH; i++)
         rows[i] = (float)(i % 17) * 0.37f - 2;
-    make_answer(ask, net, &a, rows);
-    const char *type = api->write(ask, &a, &out);
+    make_response(r, net, rows);
+    const char *type = api->write(r, &out);
     if (api->fields)
-        api->fields(ask, &a, &fields);
+        api->fields(r, &fields);
     if (!strcmp(type, "application/json") && !out.over &&
         json_parse(&arena, out.data, out.len, &v, &err) && !strstr(err.msg, "too many values"))
         abort();
@@ -90,21 +90,20 @@ static void answer(const struct api *api, struct ask *ask, const struct model *n
 
 static void one(const struct api *api, const char *body, size_t len, bool head)
 {
-    struct http_request req = { .method = HTTP_POST, .path = api->path, .query = "", .id = 1 };
+    struct http_request http = { .method = HTTP_POST, .path = api->path, .query = "", .id = 1 };
     struct model net = { .head = head ? MODEL_HEAD_POOLER : MODEL_HEAD_NONE, .labels = 1 };
-    struct ask ask = { .encodings = ASK_FLOAT, .norm_p = 2 };
-    struct ask_fault f = { 0 };
+    struct request r = { .http = &http, .encodings = API_FLOAT, .norm_p = 2 };
     struct json *v;
 
-    if (!json_parse(&ask.arena, body, len, &v, NULL)) {
-        if (api->parse(&req, v, &ask, &f) && (!api->settle || api->settle(&ask, &net, &f))) {
-            check(&ask);
-            answer(api, &ask, &net);
+    if (!json_parse(&r.arena, body, len, &v, NULL)) {
+        if (api->parse(&r, v) && (!api->settle || api->settle(&r, &net))) {
+            check(&r);
+            write_response(api, &r, &net);
         } else {
-            check_fault(api, &f);
+            check_fault(api, &r.fault);
         }
     }
-    arena_release(&ask.arena);
+    arena_release(&r.arena);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -12,9 +12,8 @@
 
 struct box {
     const struct api *api;
-    struct ask ask;
-    struct ask_fault fault;
-    struct answer answer;
+    struct http_request http;
+    struct request request;
     struct model net;
     float *rows;
 };
@@ -33,66 +32,64 @@ static inline char *box_quotes(const char *s)
 static inline bool box_parse(struct box *b, const char *path, const char *body, size_t len,
                              const struct http_field *fields, size_t field_count)
 {
-    struct http_request req = { .method = HTTP_POST,
-                                .path = path,
-                                .query = "",
-                                .fields = fields,
-                                .field_count = field_count,
-                                .body = body,
-                                .body_len = len,
-                                .id = 0x2a,
-                                .begun_ns = 0x1000 };
     struct json *tree = NULL;
     struct err err = { 0 };
 
-    memset(b, 0, sizeof(*b));
-    b->api = api_find(path);
-    b->ask.encodings = ASK_FLOAT;
-    b->ask.norm_p = 2;
-    if (json_parse(&b->ask.arena, body, len, &tree, &err))
-        return ask_fault(&b->fault, ASK_E_JSON, NULL, "the body cannot be read as JSON: %s",
-                         err.msg);
-    return b->api->parse(&req, tree, &b->ask, &b->fault);
+    *b = (struct box){ .api = api_find(path),
+                       .http = { .method = HTTP_POST,
+                                 .path = path,
+                                 .query = "",
+                                 .fields = fields,
+                                 .field_count = field_count,
+                                 .body = body,
+                                 .body_len = len,
+                                 .id = 0x2a,
+                                 .begun_ns = 0x1000 },
+                       .request = { .http = &b->http, .encodings = API_FLOAT, .norm_p = 2 } };
+    if (json_parse(&b->request.arena, body, len, &tree, &err))
+        return request_fail(&b->request, FAULT_JSON, NULL, "the body cannot be read as JSON: %s",
+                            err.msg);
+    return b->api->parse(&b->request, tree);
 }
 
 static inline void box_tokens(struct box *b, size_t i)
 {
-    static const struct answer_token made[] = { { 101, "[CLS]", true, 0, 0 },
-                                                { 7592, "hello", false, 0, 5 } };
+    static const struct response_token made[] = { { 101, "[CLS]", true, 0, 0 },
+                                                  { 7592, "hello", false, 0, 5 } };
 
-    b->answer.tokens[i] = arena_memdup(&b->ask.arena, made, sizeof(made));
-    b->answer.items[i].tokens = ARRAY_SIZE(made);
+    b->request.response.tokens[i] = arena_memdup(&b->request.arena, made, sizeof(made));
+    b->request.texts[i].tokens = ARRAY_SIZE(made);
 }
 
-/* Row r is (r+1)/4, -(r+1)/8, 0.5, …; every third input was cut at byte 9. */
+/* Row k is (k+1)/4, -(k+1)/8, 0.5, …; every third input was cut at byte 9. */
 static inline void box_answer(struct box *b, size_t width)
 {
-    struct ask *ask = &b->ask;
-    struct answer *a = &b->answer;
+    struct request *r = &b->request;
+    struct response *a = &r->response;
     size_t rows = 0;
 
-    *a = (struct answer){ .model = "m", .net = &b->net, .width = width, .unix_s = 1700000000 };
-    a->items = arena_array(&ask->arena, struct answer_item, ask->count);
-    a->tokens = arena_array(&ask->arena, struct answer_token *, ask->count);
-    a->texts = arena_array(&ask->arena, const char *, ask->count);
-    for (size_t i = 0; i < ask->count; i++) {
-        size_t n = ask->what == ASK_TOKENS ? 2 : 1;
-        a->items[i] = (struct answer_item){ .tokens = (uint32_t)(4 + i),
-                                            .truncated = i % 3 == 2,
-                                            .cut = 9,
-                                            .row = rows,
-                                            .row_count = n };
+    *a = (struct response){ .model = "m", .net = &b->net, .width = width, .unix_s = 1700000000 };
+    r->texts = arena_array(&r->arena, struct request_text, r->count);
+    a->tokens = arena_array(&r->arena, struct response_token *, r->count);
+    a->decoded = arena_array(&r->arena, const char *, r->count);
+    for (size_t i = 0; i < r->count; i++) {
+        size_t n = r->what == REQUEST_TOKENS ? 2 : 1;
+        r->texts[i] = (struct request_text){ .tokens = (uint32_t)(4 + i),
+                                             .truncated = i % 3 == 2,
+                                             .cut = 9,
+                                             .row = rows,
+                                             .row_count = n };
         rows += n;
-        if (ask->what == ASK_IDS)
+        if (r->what == REQUEST_IDS)
             box_tokens(b, i);
-        a->texts[i] = "deep learning";
-        a->tokens_total += a->items[i].tokens;
+        a->decoded[i] = "deep learning";
+        a->tokens_total += r->texts[i].tokens;
     }
     b->rows = xcalloc(rows * width + 1, sizeof(float));
-    for (size_t r = 0; r < rows; r++)
+    for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < width; k++)
-            b->rows[r * width + k] = k == 0   ? (float)(r + 1) / 4
-                                     : k == 1 ? -(float)(r + 1) / 8
+            b->rows[i * width + k] = k == 0   ? (float)(i + 1) / 4
+                                     : k == 1 ? -(float)(i + 1) / 8
                                               : 0.5f;
     a->rows = b->rows;
 }
@@ -100,7 +97,7 @@ static inline void box_answer(struct box *b, size_t width)
 static inline void box_release(struct box *b)
 {
     free(b->rows);
-    arena_release(&b->ask.arena);
+    arena_release(&b->request.arena);
 }
 
 #endif

@@ -20,19 +20,19 @@
 #include <stdatomic.h>
 
 #ifndef FIX_REAL_LANES
-struct lane {
+struct device_queue {
     pthread_mutex_t lock;
     _Atomic size_t calls;
 };
-static struct lane fix_lane = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct device_queue fix_lane = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-struct lane *sched_lane(struct sched *s, const char *device)
+struct device_queue *sched_device_queue(struct sched *s, const char *device)
 {
     (void)s;
     return device ? &fix_lane : NULL;
 }
 
-void sched_on_lane(struct lane *l, void (*fn)(void *arg), void *arg)
+void sched_on_device_queue(struct device_queue *l, void (*fn)(void *arg), void *arg)
 {
     pthread_mutex_lock(&l->lock);
     fn(arg);
@@ -103,15 +103,15 @@ static inline enum rc fix_run(struct served *s, float *out, struct err *err)
     struct eng_batch b = { .ids = ids, .types = NULL, .starts = starts, .sequences = 1 };
     enum eng_want want = s->model->head == MODEL_HEAD_NONE ? ENG_VECTORS : ENG_SCORES;
 
-    pthread_mutex_lock(&s->lane->lock);
+    pthread_mutex_lock(&s->device_queue->lock);
     enum rc rc = eng_run(s->eng, &b, want, out, err);
-    pthread_mutex_unlock(&s->lane->lock);
+    pthread_mutex_unlock(&s->device_queue->lock);
     return rc;
 }
 
-static inline struct models *fix_models(const struct models_opts *o)
+static inline struct models *fix_models(const struct manager_opts *o)
 {
-    struct models_opts own = o ? *o : (struct models_opts){ 0 };
+    struct manager_opts own = o ? *o : (struct manager_opts){ 0 };
     struct models *m = NULL;
     struct err err = { 0 };
 
@@ -124,7 +124,7 @@ static inline struct models *fix_models(const struct models_opts *o)
 
 static inline enum rc fix_load(struct models *m, const char *name, const char *dir)
 {
-    struct model_opts o = { .name = name, .dir = dir, .priority = MODELS_MEDIUM, .threads = 1 };
+    struct serve_model o = { .name = name, .dir = dir, .priority = MODELS_MEDIUM, .threads = 1 };
     struct err err = { 0 };
     enum rc rc = models_load(m, &o, true, &err);
 
@@ -139,12 +139,12 @@ static inline struct served *fix_get(struct models *m, const char *name)
     struct served *s = NULL;
     struct err err = { 0 };
 
-    if (models_acquire(m, name, ASK_IDS, &s, &err) != MODELS_READY)
+    if (models_acquire(m, name, REQUEST_IDS, &s, &err) != MODELS_READY)
         fail_msg("'%s' is not ready: %s", name ? name : "", err.msg);
     return s;
 }
 
-static inline enum models_got fix_ask(struct models *m, const char *name, enum ask_what what,
+static inline enum models_got fix_ask(struct models *m, const char *name, enum request_what what,
                                       struct err *err)
 {
     struct served *s = NULL;

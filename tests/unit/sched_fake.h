@@ -137,16 +137,16 @@ static inline void fake_model(struct fake_model *m, struct sched *s, const char 
     *m = (struct fake_model){ .net = { .hidden = FAKE_WIDTH, .labels = FAKE_WIDTH } };
     m->served = (struct served){ .name = name,
                                  .model = &m->net,
-                                 .lane = sched_lane(s, device),
+                                 .device_queue = sched_device_queue(s, device),
                                  .batch_tokens = budget,
                                  .key = (uint64_t)(uintptr_t)name };
 }
 
-/* ---- jobs */
+/* ---- requests */
 
-struct fake_job {
-    struct job job;
-    struct job_item items[64];
+struct fake_request {
+    struct request request; /* first: the two are one */
+    struct request_text items[64];
     uint32_t ids[64][512];
     uint8_t types[64][512];
     float *out;
@@ -154,103 +154,100 @@ struct fake_job {
     enum rc why;
     char msg[128];
     _Atomic int calls; /* of done() */
-    void (*then)(struct fake_job *j);
+    void (*then)(struct fake_request *f);
 };
 
-static inline void fake_done(struct job *j, enum rc why, const struct err *err)
+static inline void fake_done(struct request *r)
 {
-    struct fake_job *f = j->arg;
+    struct fake_request *f = (struct fake_request *)r;
 
-    f->why = why;
-    f->msg[0] = '\0';
-    if (err)
-        snprintf(f->msg, sizeof(f->msg), "%.*s", (int)sizeof(f->msg) - 1, err->msg);
+    f->why = r->why;
+    snprintf(f->msg, sizeof(f->msg), "%.*s", (int)sizeof(f->msg) - 1, r->err.msg);
     atomic_fetch_add(&f->calls, 1);
     if (f->then)
         f->then(f);
     sem_post(&f->over);
 }
 
-static inline struct fake_job *fake_job(struct fake_model *m, enum eng_want want)
+static inline struct fake_request *fake_request(struct fake_model *m, enum eng_want want)
 {
-    struct fake_job *f = xcalloc(1, sizeof(*f));
+    struct fake_request *f = xcalloc(1, sizeof(*f));
 
-    f->job = (struct job){
-        .model = &m->served, .want = want, .items = f->items, .done = fake_done, .arg = f
-    };
+    f->request =
+        (struct request){ .model = &m->served, .want = want, .texts = f->items, .done = fake_done };
     sem_init(&f->over, 0, 0);
     return f;
 }
 
 /* One more text: `first` and then as many others as make `tokens`. */
-static inline uint32_t *fake_add(struct fake_job *f, uint32_t first, size_t tokens)
+static inline uint32_t *fake_add(struct fake_request *f, uint32_t first, size_t tokens)
 {
-    size_t i = f->job.count++;
+    size_t i = f->request.count++;
 
     for (size_t k = 0; k < tokens; k++)
         f->ids[i][k] = k ? (uint32_t)(first * 31 + k) % 60000 : first;
-    f->items[i] = (struct job_item){ .ids = f->ids[i], .tokens = (uint32_t)tokens };
+    f->items[i] = (struct request_text){ .ids = f->ids[i], .tokens = (uint32_t)tokens };
     return f->ids[i];
 }
 
-static inline enum rc fake_submit(struct sched *s, struct fake_job *f, int *retry_s)
+static inline enum rc fake_submit(struct sched *s, struct fake_request *f, int *retry_s)
 {
     size_t rows = 0;
     struct err err = { 0 };
     enum rc rc;
 
-    for (size_t i = 0; i < f->job.count; i++)
-        rows += f->job.want == ENG_TOKENS ? f->items[i].tokens : 1;
+    for (size_t i = 0; i < f->request.count; i++)
+        rows += f->request.want == ENG_TOKENS ? f->items[i].tokens : 1;
     free(f->out);
     f->out = xcalloc(rows, FAKE_WIDTH * sizeof(float));
     rows = 0;
-    for (size_t i = 0; i < f->job.count; i++) {
+    for (size_t i = 0; i < f->request.count; i++) {
         f->items[i].out = f->out + rows * FAKE_WIDTH;
-        rows += f->job.want == ENG_TOKENS ? f->items[i].tokens : 1;
+        rows += f->request.want == ENG_TOKENS ? f->items[i].tokens : 1;
     }
-    rc = sched_submit(s, &f->job, retry_s, &err);
+    rc = sched_submit(s, &f->request, retry_s, &err);
     if (rc != RC_OK) /* it is still the caller's */
         (void)str_copy(f->msg, sizeof(f->msg), err.msg);
     return rc;
 }
 
-/* A job of one text, submitted. */
-static inline struct fake_job *fake_one(struct sched *s, struct fake_model *m, uint32_t first,
-                                        size_t tokens, enum ask_class class)
+/* A request of one text, submitted. */
+static inline struct fake_request *fake_one(struct sched *s, struct fake_model *m, uint32_t first,
+                                            size_t tokens, enum request_class class)
 {
-    struct fake_job *f = fake_job(m, ENG_VECTORS);
+    struct fake_request *f = fake_request(m, ENG_VECTORS);
     int retry_s = 0;
 
-    f->job.class = class;
+    f->request.class = class;
     (void)fake_add(f, first, tokens);
     if (fake_submit(s, f, &retry_s) != RC_OK)
         f->why = RC_USAGE;
     return f;
 }
 
-static inline enum rc fake_wait(struct fake_job *f)
+static inline enum rc fake_wait(struct fake_request *f)
 {
     while (sem_wait(&f->over) != 0)
         ;
     return f->why;
 }
 
-static inline bool fake_rows_right(const struct fake_job *f)
+static inline bool fake_rows_right(const struct fake_request *f)
 {
     float *want = xcalloc(512, FAKE_WIDTH * sizeof(float));
     bool same = true;
 
-    for (size_t i = 0; i < f->job.count; i++) {
-        const struct job_item *it = &f->items[i];
-        size_t rows = f->job.want == ENG_TOKENS ? it->tokens : 1;
-        fake_text(it->ids, it->types, it->tokens, f->job.want, want);
+    for (size_t i = 0; i < f->request.count; i++) {
+        const struct request_text *it = &f->items[i];
+        size_t rows = f->request.want == ENG_TOKENS ? it->tokens : 1;
+        fake_text(it->ids, it->types, it->tokens, f->request.want, want);
         same = same && !memcmp(want, it->out, rows * FAKE_WIDTH * sizeof(float));
     }
     free(want);
     return same;
 }
 
-static inline void fake_free(struct fake_job *f)
+static inline void fake_free(struct fake_request *f)
 {
     sem_destroy(&f->over);
     free(f->out);
@@ -281,10 +278,10 @@ static inline void fake_open(void) /* lets everything through, the one at the ga
 }
 
 /* A text of its own runs and stands at the gate: the lane is busy. */
-static inline struct fake_job *fake_hold(struct sched *s, struct fake_model *m)
+static inline struct fake_request *fake_hold(struct sched *s, struct fake_model *m)
 {
     fake_gate();
-    struct fake_job *f = fake_one(s, m, 59999, 2, ASK_INTERACTIVE);
+    struct fake_request *f = fake_one(s, m, 59999, 2, REQUEST_INTERACTIVE);
     fake_entered();
     return f;
 }

@@ -11,7 +11,7 @@ static void say_text(struct buf *o, struct tok_text t)
     buf_addf(o, "'%.*s'", (int)t.len, t.p ? t.p : "");
 }
 
-static void say_input(struct buf *o, const struct ask_input *in)
+static void say_input(struct buf *o, const struct request_input *in)
 {
     buf_addc(o, ' ');
     if (in->text.p)
@@ -36,16 +36,16 @@ static void say_word(struct buf *o, const char *name, const char *v)
         buf_addf(o, " %s=%s", name, v);
 }
 
-static void say_options(struct buf *o, const struct ask *k)
+static void say_options(struct buf *o, const struct request *k)
 {
-    const struct api_own *own = api_owned(k);
+    const struct api_priv *priv = api_priv_of(k);
 
-    say_word(o, "model", k->model);
+    say_word(o, "model", k->model_name);
     say_word(o, "prompt", k->prompt_name);
     say_word(o, "type", k->input_type);
     say_word(o, "instruction", k->instruction);
     say_number(o, "truncate", k->truncate);
-    say_number(o, "left", k->left);
+    say_number(o, "left", k->cut_left);
     say_number(o, "max", k->max_tokens);
     say_number(o, "max_doc", k->max_tokens_doc);
     say_number(o, "max_query", k->max_tokens_query);
@@ -59,20 +59,20 @@ static void say_options(struct buf *o, const struct ask *k)
     say_number(o, "sigmoid", k->sigmoid);
     say_number(o, "texts", k->return_texts);
     say_number(o, "top", k->top_n);
-    say_number(o, "enc", k->encodings == ASK_FLOAT ? 0 : k->encodings);
-    say_number(o, "bulk", k->class == ASK_BULK);
+    say_number(o, "enc", k->encodings == API_FLOAT ? 0 : k->encodings);
+    say_number(o, "bulk", k->class == REQUEST_BULK);
     say_number(o, "deadline", (size_t)k->deadline_ns);
-    say_number(o, "nested", own->nested);
-    say_number(o, "top_k", own->top_k);
-    say_number(o, "apply", own->apply);
+    say_number(o, "nested", priv->nested);
+    say_number(o, "top_k", priv->top_k);
+    say_number(o, "apply", priv->apply);
 }
 
-static void say_ask(struct buf *o, const struct ask *k)
+static void say_ask(struct buf *o, const struct request *k)
 {
     static const char *const whats[] = { "vectors", "tokens", "rank", "classes", "ids", "texts" };
 
     buf_addf(o, "%s%s", whats[k->what], k->single ? " one" : "");
-    if (k->what == ASK_RANK) {
+    if (k->what == REQUEST_RANK) {
         buf_addc(o, ' ');
         say_text(o, k->query);
         buf_addc(o, ':');
@@ -82,7 +82,7 @@ static void say_ask(struct buf *o, const struct ask *k)
     say_options(o, k);
 }
 
-static void say_fault(struct buf *o, const struct ask_fault *f)
+static void say_fault(struct buf *o, const struct request_fault *f)
 {
     buf_addf(o, "fault %d %s: %s", f->kind, f->param ? f->param : "-", f->message);
 }
@@ -99,9 +99,9 @@ static void check_rows(const struct row *rows, size_t count)
         struct box b;
         char *body = box_quotes(rows[i].body), *want = box_quotes(rows[i].want);
         if (box_parse(&b, rows[i].path, body, strlen(body), NULL, 0))
-            say_ask(&said, &b.ask);
+            say_ask(&said, &b.request);
         else
-            say_fault(&said, &b.fault);
+            say_fault(&said, &b.request.fault);
         if (strcmp(buf_str(&said), want))
             print_error("%s %s\n", rows[i].path, rows[i].body);
         assert_string_equal(buf_str(&said), want);
@@ -480,18 +480,19 @@ TEST(a_model_may_stand_in_the_url)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct http_request req = { .method = HTTP_POST, .path = "/embed", .query = rows[i].query };
-        struct ask ask = { .encodings = ASK_FLOAT };
-        struct ask_fault f = { 0 };
+        struct http_request http = { .method = HTTP_POST,
+                                     .path = "/embed",
+                                     .query = rows[i].query };
+        struct request r = { .http = &http, .encodings = API_FLOAT };
         struct json *tree;
 
-        CHECK(json_parse(&ask.arena, rows[i].body, strlen(rows[i].body), &tree, NULL) == RC_OK);
-        CHECK(api_find("/embed")->parse(&req, tree, &ask, &f));
+        CHECK(json_parse(&r.arena, rows[i].body, strlen(rows[i].body), &tree, NULL) == RC_OK);
+        CHECK(api_find("/embed")->parse(&r, tree));
         if (rows[i].want)
-            assert_string_equal(ask.model, rows[i].want);
+            assert_string_equal(r.model_name, rows[i].want);
         else
-            assert_null(ask.model);
-        arena_release(&ask.arena);
+            assert_null(r.model_name);
+        arena_release(&r.arena);
     }
 }
 
@@ -507,10 +508,10 @@ static void check_extras(const struct api *row)
         ",\"prompt_name\":\"p\",\"input_type\":\"%s\",\"instruction\":\"i\",\"priority\":\"bulk\"}",
         type);
     CHECK(box_parse(&b, row->path, body.data, body.len, NULL, 0));
-    assert_string_equal(b.ask.prompt_name, "p");
-    assert_string_equal(b.ask.input_type, type);
-    assert_string_equal(b.ask.instruction, "i");
-    CHECK(b.ask.class == ASK_BULK);
+    assert_string_equal(b.request.prompt_name, "p");
+    assert_string_equal(b.request.input_type, type);
+    assert_string_equal(b.request.instruction, "i");
+    CHECK(b.request.class == REQUEST_BULK);
     box_release(&b);
     buf_release(&body);
 }
@@ -531,7 +532,7 @@ TEST(every_route_is_found_once_and_its_example_works)
         assert_ptr_equal(api_find(row->path), row);
         CHECK(row->summary && row->example && row->parse && row->write);
         CHECK(box_parse(&b, row->path, row->example, strlen(row->example), NULL, 0));
-        CHECK(b.ask.count > 0 && b.ask.id);
+        CHECK(b.request.count > 0 && b.request.id);
         box_release(&b);
     }
     CHECK(!api_find("/nowhere"));

@@ -27,9 +27,9 @@ static void write_reply(const struct reply *r, struct buf *out)
     b.net.head = head ? MODEL_HEAD_POOLER : MODEL_HEAD_NONE;
     b.net.labels = r->width;
     if (b.api->settle)
-        CHECK(b.api->settle(&b.ask, &b.net, &b.fault));
+        CHECK(b.api->settle(&b.request, &b.net));
     box_answer(&b, r->width);
-    assert_string_equal(b.api->write(&b.ask, &b.answer, out), "application/json");
+    assert_string_equal(b.api->write(&b.request, out), "application/json");
     box_release(&b);
     free(body);
 }
@@ -224,9 +224,9 @@ TEST(times_to_answer_in)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct box b;
         CHECK(parse_with(&b, "X-Request-Timeout", rows[i].value) == (rows[i].ns != 0));
-        assert_int_equal(b.ask.deadline_ns, rows[i].ns ? 0x1000 + rows[i].ns : 0);
+        assert_int_equal(b.request.deadline_ns, rows[i].ns ? 0x1000 + rows[i].ns : 0);
         if (!rows[i].ns)
-            assert_string_equal(b.fault.param, "x-request-timeout");
+            assert_string_equal(b.request.fault.param, "x-request-timeout");
         box_release(&b);
     }
 }
@@ -244,19 +244,20 @@ TEST(a_time_is_shortened_or_lengthened_up_to_the_servers_limit)
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct http_field field = { "x-request-timeout", rows[i].value };
-        struct http_request req = {
+        struct http_request http = {
             .query = "", .fields = &field, .field_count = 1, .begun_ns = 100
         };
-        struct ask ask = { .deadline_ns = 30000000100, .timeout_max_ns = rows[i].limit_ns };
+        struct request r = { .http = &http,
+                             .deadline_ns = 30000000100,
+                             .timeout_max_ns = rows[i].limit_ns };
         struct json body = { .type = JSON_OBJ };
-        struct ask_fault f = { 0 };
 
-        CHECK(api_extras(&req, &body, &ask, &f) == (rows[i].deadline_ns != 0));
+        CHECK(api_extras(&r, &body) == (rows[i].deadline_ns != 0));
         if (rows[i].deadline_ns)
-            assert_int_equal(ask.deadline_ns, rows[i].deadline_ns);
+            assert_int_equal(r.deadline_ns, rows[i].deadline_ns);
         else
-            CHECK(strstr(f.message, "at most 600 s (--timeout-max)"));
-        arena_release(&ask.arena);
+            CHECK(strstr(r.fault.message, "at most 600 s (--timeout-max)"));
+        arena_release(&r.arena);
     }
 }
 
@@ -264,9 +265,9 @@ TEST(classes_by_field)
 {
     struct box b;
 
-    CHECK(parse_with(&b, "x-priority", "Bulk") && b.ask.class == ASK_BULK);
+    CHECK(parse_with(&b, "x-priority", "Bulk") && b.request.class == REQUEST_BULK);
     box_release(&b);
-    CHECK(parse_with(&b, "x-priority", "interactive") && b.ask.class == ASK_INTERACTIVE);
+    CHECK(parse_with(&b, "x-priority", "interactive") && b.request.class == REQUEST_INTERACTIVE);
     box_release(&b);
     CHECK(!parse_with(&b, "x-priority", "5"));
     box_release(&b);
@@ -278,12 +279,12 @@ TEST(octets_by_accept_and_what_the_header_says)
     struct box b;
 
     CHECK(parse_with(&b, "accept", "application/octet-stream, */*;q=0.1"));
-    assert_int_equal(b.ask.encodings, ASK_OCTETS);
+    assert_int_equal(b.request.encodings, API_OCTETS);
     box_answer(&b, 4);
-    assert_string_equal(b.api->write(&b.ask, &b.answer, &out), "application/octet-stream");
+    assert_string_equal(b.api->write(&b.request, &out), "application/octet-stream");
     assert_int_equal(out.len, 3 * 4 * sizeof(float));
     assert_memory_equal(out.data, b.rows, out.len);
-    b.api->fields(&b.ask, &b.answer, &fields);
+    b.api->fields(&b.request, &fields);
     assert_string_equal(buf_str(&fields), "x-compute-time: 0\r\nx-compute-characters: 3\r\n"
                                           "x-stoker-tokens: 4, 5, 6\r\nx-stoker-truncated: 1\r\n"
                                           "x-stoker-cuts: 2;at=9\r\nx-stoker-shape: 3, 4\r\n");
@@ -310,7 +311,7 @@ TEST(characters_are_counted_as_tei_does)
 
         CHECK(box_parse(&b, rows[i].path, body, strlen(body), NULL, 0));
         box_answer(&b, 1);
-        b.api->fields(&b.ask, &b.answer, &fields);
+        b.api->fields(&b.request, &fields);
         at = strstr(buf_str(&fields), "x-compute-characters");
         CHECK(at && str_starts(at + strlen("x-compute-characters"), rows[i].want));
         free(body);
@@ -329,9 +330,9 @@ TEST(header_lines_stay_short)
         buf_adds(&body, ",\"a\"");
     buf_adds(&body, "]}");
     CHECK(box_parse(&b, "/embed", body.data, body.len, NULL, 0));
-    assert_int_equal(b.ask.count, 5000);
+    assert_int_equal(b.request.count, 5000);
     box_answer(&b, 1);
-    b.api->fields(&b.ask, &b.answer, &fields);
+    b.api->fields(&b.request, &fields);
     CHECK(fields.len < 4096);
     CHECK(strstr(buf_str(&fields), "x-stoker-truncated: 1666\r\n"));
     buf_release(&body);
@@ -347,8 +348,8 @@ static void settle(struct box *b, const char *path, const char *body, enum model
     CHECK(box_parse(b, path, body, strlen(body), NULL, 0));
     b->net.head = head;
     b->net.labels = labels;
-    if (!b->api->settle(&b->ask, &b->net, &b->fault))
-        CHECK(b->fault.message[0]);
+    if (!b->api->settle(&b->request, &b->net))
+        CHECK(b->request.fault.message[0]);
 }
 
 TEST(the_root_does_what_the_model_can)
@@ -356,13 +357,13 @@ TEST(the_root_does_what_the_model_can)
     struct box b;
 
     settle(&b, "/", "{\"inputs\":[\"a\",\"b\"]}", MODEL_HEAD_NONE, 0);
-    CHECK(b.ask.what == ASK_VECTORS && b.ask.count == 2);
+    CHECK(b.request.what == REQUEST_VECTORS && b.request.count == 2);
     box_release(&b);
     settle(&b, "/", "{\"inputs\":[\"a\",\"b\"]}", MODEL_HEAD_POOLER, 2); /* a pair */
-    CHECK(b.ask.what == ASK_CLASSES && b.ask.count == 1 && b.ask.inputs[0].pair.p);
+    CHECK(b.request.what == REQUEST_CLASSES && b.request.count == 1 && b.request.inputs[0].pair.p);
     box_release(&b);
     settle(&b, "/", "{\"inputs\":[\"a\",\"b\",\"c\"]}", MODEL_HEAD_POOLER, 2);
-    CHECK(b.fault.kind == ASK_E_INVALID);
+    CHECK(b.request.fault.kind == FAULT_INVALID);
     box_release(&b);
 }
 
@@ -374,22 +375,24 @@ TEST(score_of_a_model_of_vectors_is_the_cosine)
     struct box b;
 
     settle(&b, "/score", one, MODEL_HEAD_NONE, 0);
-    CHECK(b.ask.what == ASK_VECTORS && b.ask.count == 3 && b.ask.normalize == ASK_YES);
+    CHECK(b.request.what == REQUEST_VECTORS && b.request.count == 3 &&
+          b.request.normalize == SERVE_YES);
     box_answer(&b, 3);
-    (void)b.api->write(&b.ask, &b.answer, &out);
+    (void)b.api->write(&b.request, &out);
     CHECK(
         strstr(buf_str(&out), "\"data\":[{\"index\":0,\"object\":\"score\",\"score\":0.9456109,"));
     buf_reset(&out);
     box_release(&b);
     settle(&b, "/score", many, MODEL_HEAD_NONE, 0);
-    CHECK(b.ask.count == 4 && b.ask.inputs[1].text.p[0] == 'r' && b.ask.inputs[3].text.p[0] == 'b');
+    CHECK(b.request.count == 4 && b.request.inputs[1].text.p[0] == 'r' &&
+          b.request.inputs[3].text.p[0] == 'b');
     box_answer(&b, 3);
-    (void)b.api->write(&b.ask, &b.answer, &out);
+    (void)b.api->write(&b.request, &out);
     CHECK(strstr(buf_str(&out), "{\"index\":1,\"object\":\"score\",\"score\":0.9525793,"));
     buf_release(&out);
     box_release(&b);
     settle(&b, "/score", one, MODEL_HEAD_POOLER, 3);
-    CHECK(b.fault.kind == ASK_E_MODEL_KIND);
+    CHECK(b.request.fault.kind == FAULT_MODEL_KIND);
     box_release(&b);
 }
 
@@ -402,7 +405,7 @@ TEST(labels_have_the_models_names)
     settle(&b, "/", "{\"inputs\":\"a\"}", MODEL_HEAD_POOLER, 2);
     b.net.label_names = names;
     box_answer(&b, 2);
-    (void)b.api->write(&b.ask, &b.answer, &out);
+    (void)b.api->write(&b.request, &out);
     assert_string_equal(buf_str(&out), "[{\"score\":0.5926666,\"label\":\"bad\"},"
                                        "{\"score\":0.4073334,\"label\":\"LABEL_1\"}]");
     buf_release(&out);
@@ -414,20 +417,23 @@ TEST(labels_have_the_models_names)
 TEST(ranks_by_score_then_by_index)
 {
     float rows[] = { 1, 3, -2, 3, NAN, 0 };
-    struct answer_item items[6] = { 0 };
-    struct ask ask = { .what = ASK_RANK, .count = 6, .top_n = 9 };
-    struct answer a = { .width = 1, .rows = rows, .items = items };
+    struct request_text texts[6] = { 0 };
+    struct request r = { .what = REQUEST_RANK,
+                         .count = 6,
+                         .top_n = 9,
+                         .texts = texts,
+                         .response = { .width = 1, .rows = rows } };
     static const size_t want[] = { 1, 3, 0, 5, 2, 4 };
     struct arena arena = { 0 };
     size_t n;
 
     for (size_t i = 0; i < 6; i++)
-        items[i].row = i;
-    const size_t *order = api_ranking(&ask, &a, &arena, &n);
+        texts[i].row = i;
+    const size_t *order = api_ranking(&r, &arena, &n);
     assert_int_equal(n, 6);
     assert_memory_equal(order, want, sizeof(want));
-    ask.top_n = 2;
-    (void)api_ranking(&ask, &a, &arena, &n);
+    r.top_n = 2;
+    (void)api_ranking(&r, &arena, &n);
     assert_int_equal(n, 2);
     arena_release(&arena);
 }
@@ -435,20 +441,21 @@ TEST(ranks_by_score_then_by_index)
 TEST(scores_pass_the_activation_that_the_model_or_the_api_says)
 {
     float row = 2;
-    struct answer_item item = { 0 };
+    struct request_text text = { 0 };
     struct model net = { .score = MODEL_SCORE_RAW };
-    struct ask ask = { .count = 1 };
-    struct answer a = { .width = 1, .rows = &row, .items = &item, .net = &net };
+    struct request r = { .count = 1,
+                         .texts = &text,
+                         .response = { .width = 1, .rows = &row, .net = &net } };
 
-    CHECK(api_score(&ask, &a, 0) == 2);
+    CHECK(api_score(&r, 0) == 2);
     net.score = MODEL_SCORE_SIGMOID;
-    CHECK(api_score(&ask, &a, 0) == eng_score(MODEL_SCORE_SIGMOID, 2));
-    ask.raw_scores = true;
-    CHECK(api_score(&ask, &a, 0) == 2);
-    ask.raw_scores = false;
+    CHECK(api_score(&r, 0) == eng_score(MODEL_SCORE_SIGMOID, 2));
+    r.raw_scores = true;
+    CHECK(api_score(&r, 0) == 2);
+    r.raw_scores = false;
     net.score = MODEL_SCORE_RAW;
-    ask.sigmoid = true;
-    CHECK(api_score(&ask, &a, 0) == eng_score(MODEL_SCORE_SIGMOID, 2));
+    r.sigmoid = true;
+    CHECK(api_score(&r, 0) == eng_score(MODEL_SCORE_SIGMOID, 2));
 }
 
 /* ---- vectors */
@@ -468,14 +475,14 @@ TEST(numbers_read_back_bit_for_bit)
         memcpy(&v[i], &bits, sizeof(bits));
     }
     json_out_init(&w, &out, 0);
-    api_vector(&w, v, N, ASK_FLOAT, false);
+    api_vector(&w, v, N, API_FLOAT, false);
     p = out.data + 1;
     for (size_t i = 0; i < N; i++, p++)
         CHECK(strtof(p, &p) == v[i] && *p == (i + 1 < N ? ',' : ']'));
     buf_release(&out);
 }
 
-static void say_vector(struct buf *out, const float *v, size_t n, enum ask_encoding e)
+static void say_vector(struct buf *out, const float *v, size_t n, enum api_encoding e)
 {
     struct json_out w;
 
@@ -490,24 +497,24 @@ TEST(vectors_at_their_edges)
     static float many[2000];
     struct buf out = { 0 };
 
-    say_vector(&out, zero, 0, ASK_FLOAT);
+    say_vector(&out, zero, 0, API_FLOAT);
     assert_string_equal(buf_str(&out), "[]");
-    say_vector(&out, zero, 0, ASK_BINARY);
+    say_vector(&out, zero, 0, API_BINARY);
     assert_string_equal(buf_str(&out), "[]");
-    say_vector(&out, zero, 0, ASK_BASE64);
+    say_vector(&out, zero, 0, API_BASE64);
     assert_string_equal(buf_str(&out), "\"\"");
-    say_vector(&out, zero, 2, ASK_INT8);
+    say_vector(&out, zero, 2, API_INT8);
     assert_string_equal(buf_str(&out), "[0,0]");
-    say_vector(&out, odd, 4, ASK_FLOAT);
+    say_vector(&out, odd, 4, API_FLOAT);
     assert_string_equal(buf_str(&out), "[null,null,-1,0]");
-    say_vector(&out, odd, 4, ASK_UBINARY);
+    say_vector(&out, odd, 4, API_UBINARY);
     assert_string_equal(buf_str(&out), "[64]");
-    say_vector(&out, many, 2000, ASK_F16); /* more than one piece */
+    say_vector(&out, many, 2000, API_F16); /* more than one piece */
     assert_int_equal(out.len, 2 + (2000 * 2 + 2) / 3 * 4);
     assert_string_equal(out.data + out.len - 5, "AA==\"");
     buf_release(&out);
     buf_init(&out, 100);
-    say_vector(&out, many, 2000, ASK_FLOAT);
+    say_vector(&out, many, 2000, API_FLOAT);
     CHECK(out.over && out.len == 0);
     buf_release(&out);
 }
@@ -518,32 +525,32 @@ TEST(errors_family_by_kind)
 {
     static const int status[][5] = {
         /*                       TEI OpenAI Cohere vLLM llama */
-        [ASK_E_JSON] = { 400, 400, 400, 400, 400 },
-        [ASK_E_EMPTY] = { 400, 400, 400, 400, 400 },
-        [ASK_E_INVALID] = { 422, 400, 400, 400, 400 },
-        [ASK_E_TOO_LONG] = { 422, 400, 400, 400, 400 },
-        [ASK_E_TOO_MANY] = { 422, 400, 400, 400, 400 },
-        [ASK_E_TOO_LARGE] = { 413, 413, 413, 413, 413 },
-        [ASK_E_NO_MODEL] = { 404, 404, 404, 404, 404 },
-        [ASK_E_MODEL_KIND] = { 424, 400, 400, 400, 501 },
-        [ASK_E_LOADING] = { 503, 503, 503, 503, 503 },
-        [ASK_E_OVERLOADED] = { 429, 429, 429, 429, 429 },
-        [ASK_E_DEADLINE] = { 504, 504, 504, 504, 504 },
-        [ASK_E_TOKENIZER] = { 422, 400, 400, 400, 400 },
-        [ASK_E_BACKEND] = { 424, 500, 500, 500, 500 },
-        [ASK_E_NO_MEMORY] = { 503, 503, 503, 503, 503 },
-        [ASK_E_CHANGED] = { 503, 503, 503, 503, 503 },
-        [ASK_E_STOPPING] = { 503, 503, 503, 503, 503 },
+        [FAULT_JSON] = { 400, 400, 400, 400, 400 },
+        [FAULT_EMPTY] = { 400, 400, 400, 400, 400 },
+        [FAULT_INVALID] = { 422, 400, 400, 400, 400 },
+        [FAULT_TOO_LONG] = { 422, 400, 400, 400, 400 },
+        [FAULT_TOO_MANY] = { 422, 400, 400, 400, 400 },
+        [FAULT_TOO_LARGE] = { 413, 413, 413, 413, 413 },
+        [FAULT_NO_MODEL] = { 404, 404, 404, 404, 404 },
+        [FAULT_MODEL_KIND] = { 424, 400, 400, 400, 501 },
+        [FAULT_LOADING] = { 503, 503, 503, 503, 503 },
+        [FAULT_OVERLOADED] = { 429, 429, 429, 429, 429 },
+        [FAULT_DEADLINE] = { 504, 504, 504, 504, 504 },
+        [FAULT_TOKENIZER] = { 422, 400, 400, 400, 400 },
+        [FAULT_BACKEND] = { 424, 500, 500, 500, 500 },
+        [FAULT_NO_MEMORY] = { 503, 503, 503, 503, 503 },
+        [FAULT_CHANGED] = { 503, 503, 503, 503, 503 },
+        [FAULT_STOPPING] = { 503, 503, 503, 503, 503 },
     };
 
-    assert_int_equal(ARRAY_SIZE(status), ASK_E_STOPPING + 1);
+    assert_int_equal(ARRAY_SIZE(status), FAULT_STOPPING + 1);
     for (size_t kind = 0; kind < ARRAY_SIZE(status); kind++)
         for (size_t family = 0; family < 5; family++) {
-            struct ask_fault f = { 0 };
+            struct request_fault f = { 0 };
             struct arena arena = { 0 };
             struct buf out = { 0 };
             struct json *v;
-            CHECK(!ask_fault(&f, (enum ask_error)kind, "p", "why '%s'\n", "\"x\""));
+            CHECK(!fault_set(&f, (enum fault_kind)kind, "p", "why '%s'\n", "\"x\""));
             assert_int_equal(api_error((enum api_family)family, &f, &out), status[kind][family]);
             assert_int_equal(json_parse(&arena, out.data, out.len, &v, NULL), RC_OK);
             buf_release(&out);
@@ -555,32 +562,32 @@ TEST(error_bodies)
 {
     static const struct {
         enum api_family family;
-        enum ask_error kind;
+        enum fault_kind kind;
         const char *want;
     } rows[] = {
-        { API_TEI, ASK_E_EMPTY, "{\"error\":\"no\",\"error_type\":\"Empty\"}" },
-        { API_TEI, ASK_E_OVERLOADED, "{\"error\":\"no\",\"error_type\":\"Overloaded\"}" },
-        { API_OPENAI, ASK_E_NO_MODEL,
+        { API_TEI, FAULT_EMPTY, "{\"error\":\"no\",\"error_type\":\"Empty\"}" },
+        { API_TEI, FAULT_OVERLOADED, "{\"error\":\"no\",\"error_type\":\"Overloaded\"}" },
+        { API_OPENAI, FAULT_NO_MODEL,
           "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\",\"param\":\"model\","
           "\"code\":\"model_not_found\"},\"detail\":\"no\"}" },
-        { API_OPENAI, ASK_E_OVERLOADED,
+        { API_OPENAI, FAULT_OVERLOADED,
           "{\"error\":{\"message\":\"no\",\"type\":\"tokens\",\"param\":\"model\","
           "\"code\":\"rate_limit_exceeded\"},\"detail\":\"no\"}" },
-        { API_OPENAI, ASK_E_BACKEND,
+        { API_OPENAI, FAULT_BACKEND,
           "{\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":\"model\","
           "\"code\":null},\"detail\":\"no\"}" },
-        { API_COHERE, ASK_E_INVALID, "{\"message\":\"no\"}" },
-        { API_VLLM, ASK_E_OVERLOADED,
+        { API_COHERE, FAULT_INVALID, "{\"message\":\"no\"}" },
+        { API_VLLM, FAULT_OVERLOADED,
           "{\"error\":{\"message\":\"no\",\"type\":\"Too Many Requests\",\"param\":\"model\","
           "\"code\":429},\"detail\":\"no\"}" },
-        { API_LLAMA, ASK_E_TOO_LONG,
+        { API_LLAMA, FAULT_TOO_LONG,
           "{\"error\":{\"code\":400,\"message\":\"no\",\"type\":\"exceed_context_size_error\"}}" },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct ask_fault f = { 0 };
+        struct request_fault f = { 0 };
         struct buf out = { 0 };
-        (void)ask_fault(&f, rows[i].kind, "model", "no");
+        (void)fault_set(&f, rows[i].kind, "model", "no");
         (void)api_error(rows[i].family, &f, &out);
         assert_string_equal(buf_str(&out), rows[i].want);
         buf_release(&out);
@@ -614,7 +621,9 @@ TEST(refusals_have_the_words_of_their_api)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct ask_fault f = { .kind = ASK_E_INVALID, .message = "no", .status = rows[i].status };
+        struct request_fault f = { .kind = FAULT_INVALID,
+                                   .message = "no",
+                                   .status = rows[i].status };
         struct buf out = { 0 };
         assert_int_equal(api_error(rows[i].family, &f, &out), rows[i].status);
         assert_string_equal(buf_str(&out), rows[i].want);
@@ -626,18 +635,18 @@ TEST(the_body_tells_whose_errors_are_wanted)
 {
     static const char texts[] = "{\"query\":\"q\",\"texts\":[]}";
     static const char documents[] = "{\"query\":\"q\",\"documents\":[]}";
-    struct ask_fault large = { .kind = ASK_E_INVALID, .message = "no", .status = 413 };
+    struct request_fault large = { .kind = FAULT_INVALID, .message = "no", .status = 413 };
     struct buf out = { 0 };
     struct box b;
 
     CHECK(!box_parse(&b, "/rerank", texts, sizeof(texts) - 1, NULL, 0));
-    assert_int_equal(api_error(b.api->family, &b.fault, &out), 400);
+    assert_int_equal(api_error(b.api->family, &b.request.fault, &out), 400);
     assert_string_equal(buf_str(&out),
                         "{\"error\":\"'texts' cannot be empty\",\"error_type\":\"Empty\"}");
     buf_reset(&out);
     box_release(&b);
     CHECK(!box_parse(&b, "/rerank", documents, sizeof(documents) - 1, NULL, 0));
-    (void)api_error(b.api->family, &b.fault, &out);
+    (void)api_error(b.api->family, &b.request.fault, &out);
     CHECK(strstr(buf_str(&out), "BadRequestError"));
     buf_reset(&out);
     box_release(&b);

@@ -13,14 +13,14 @@ TEST(loads_and_serves)
     char *dir = fix_model(1);
     struct models *m = fix_models(NULL);
     struct model_prompt prompts[] = { { "query", "query: " } };
-    struct model_opts o = { .name = "tiny",
-                            .dir = dir,
-                            .aliases = { "t", "small" },
-                            .alias_count = 2,
-                            .dtype = ENG_F32,
-                            .threads = 1,
-                            .prompts = prompts,
-                            .prompt_count = 1 };
+    struct serve_model o = { .name = "tiny",
+                             .dir = dir,
+                             .aliases = { "t", "small" },
+                             .alias_count = 2,
+                             .dtype = ENG_F32,
+                             .threads = 1,
+                             .prompts = prompts,
+                             .prompt_count = 1 };
     struct err err = { 0 };
     float v[32], again[32];
 
@@ -32,7 +32,7 @@ TEST(loads_and_serves)
     assert_string_equal(s->name, "tiny");
     assert_string_equal(s->dtype, "f32");
     CHECK(s->normalize && !s->model->normalize);
-    CHECK(s->tok && s->eng && s->lane == &fix_lane);
+    CHECK(s->tok && s->eng && s->device_queue == &fix_lane);
     assert_int_equal(s->version, 1);
     assert_int_equal(s->max_tokens, s->model->max_tokens < 64 ? s->model->max_tokens : 64);
     CHECK(s->batch_tokens && s->bytes > 1 << 20 && s->key && s->loaded_unix_s > 0);
@@ -112,35 +112,35 @@ TEST(names_aliases_and_defaults)
 {
     char *embed = fix_model(1), *rank = fix_make((struct box){ .labels = 1 });
     struct models *m = fix_models(NULL);
-    struct model_opts o = { .name = "encoder",
-                            .dir = embed,
-                            .threads = 1,
-                            .aliases = { "text-embedding-3-small" },
-                            .alias_count = 1 };
+    struct serve_model o = { .name = "encoder",
+                             .dir = embed,
+                             .threads = 1,
+                             .aliases = { "text-embedding-3-small" },
+                             .alias_count = 1 };
     struct err err;
 
-    assert_int_equal(fix_ask(m, NULL, ASK_VECTORS, &err), MODELS_NONE);
+    assert_int_equal(fix_ask(m, NULL, REQUEST_VECTORS, &err), MODELS_NONE);
     assert_string_equal(err.msg, "no model is loaded");
     assert_int_equal(models_load(m, &o, true, NULL), RC_OK);
     assert_int_equal(fix_load(m, "ranker", rank), RC_OK);
 
     struct served *s = NULL;
-    assert_int_equal(models_acquire(m, "", ASK_RANK, &s, &err), MODELS_READY);
+    assert_int_equal(models_acquire(m, "", REQUEST_RANK, &s, &err), MODELS_READY);
     assert_string_equal(s->name, "ranker");
     served_release(s);
-    assert_int_equal(models_acquire(m, NULL, ASK_VECTORS, &s, &err), MODELS_READY);
+    assert_int_equal(models_acquire(m, NULL, REQUEST_VECTORS, &s, &err), MODELS_READY);
     assert_string_equal(s->name, "encoder");
     served_release(s);
-    assert_int_equal(models_acquire(m, "text-embedding-3-small", ASK_RANK, &s, &err),
+    assert_int_equal(models_acquire(m, "text-embedding-3-small", REQUEST_RANK, &s, &err),
                      MODELS_READY); /* a name is a name; the caller sees what it is */
     served_release(s);
 
-    assert_int_equal(fix_ask(m, "encodr", ASK_VECTORS, &err), MODELS_NONE);
+    assert_int_equal(fix_ask(m, "encodr", REQUEST_VECTORS, &err), MODELS_NONE);
     assert_string_equal(err.msg,
                         "there is no model 'encodr' (nearest: 'encoder'); there is 'encoder', "
                         "'ranker'");
     assert_string_equal(err.hint, "Did you mean 'encoder'?");
-    assert_int_equal(fix_ask(m, "something else", ASK_VECTORS, &err), MODELS_NONE);
+    assert_int_equal(fix_ask(m, "something else", REQUEST_VECTORS, &err), MODELS_NONE);
     assert_string_equal(err.msg,
                         "there is no model 'something else'; there is 'encoder', 'ranker'");
 
@@ -148,9 +148,9 @@ TEST(names_aliases_and_defaults)
     assert_int_equal(models_unload(m, "text-embedding-3-small", &err), RC_NODEV);
     assert_string_equal(err.hint, "'text-embedding-3-small' is an alias of 'encoder'.");
     assert_int_equal(models_unload(m, "encoder", &err), RC_OK);
-    assert_int_equal(fix_ask(m, "text-embedding-3-small", ASK_VECTORS, &err), MODELS_NONE);
+    assert_int_equal(fix_ask(m, "text-embedding-3-small", REQUEST_VECTORS, &err), MODELS_NONE);
     /* nothing gives vectors now: the first, whose kind the caller names in its refusal */
-    assert_int_equal(models_acquire(m, NULL, ASK_VECTORS, &s, &err), MODELS_READY);
+    assert_int_equal(models_acquire(m, NULL, REQUEST_VECTORS, &s, &err), MODELS_READY);
     assert_string_equal(s->name, "ranker");
     served_release(s);
     models_free(m);
@@ -165,7 +165,7 @@ TEST(refuses_what_cannot_be)
     char *dir = fix_model(1);
     struct err err;
     const struct {
-        struct model_opts o;
+        struct serve_model o;
         enum rc rc;
         const char *msg;
     } rows[] = {
@@ -190,7 +190,7 @@ TEST(refuses_what_cannot_be)
           RC_USAGE,
           "model 'a': it has positions for 64 tokens, not 65" },
     };
-    struct model_opts taken = {
+    struct serve_model taken = {
         .name = "taken", .dir = dir, .threads = 1, .aliases = { "its-alias" }, .alias_count = 1
     };
 
@@ -230,7 +230,7 @@ static void *user_main(void *arg)
         float v[32];
         uint64_t newest = u->newest;
 
-        if (models_acquire(u->m, "x", ASK_VECTORS, &s, &err) != MODELS_READY) {
+        if (models_acquire(u->m, "x", REQUEST_VECTORS, &s, &err) != MODELS_READY) {
             u->bad++;
             continue;
         }
@@ -249,7 +249,7 @@ TEST(swaps_under_load)
 {
     char *dirs[2] = { fix_model(1), fix_model(2) };
     struct metrics *metrics = metrics_new();
-    struct models *m = fix_models(&(struct models_opts){ .metrics = metrics });
+    struct models *m = fix_models(&(struct manager_opts){ .metrics = metrics });
     struct users u = { .m = m };
     pthread_t ids[USERS];
     struct buf text = { 0 };
@@ -291,7 +291,7 @@ TEST(unloads_under_use)
     struct served *s = fix_get(m, "x");
     size_t calls = fix_lane.calls;
     assert_int_equal(models_unload(m, "x", &err), RC_OK);
-    assert_int_equal(fix_ask(m, "x", ASK_VECTORS, &err), MODELS_NONE);
+    assert_int_equal(fix_ask(m, "x", REQUEST_VECTORS, &err), MODELS_NONE);
     assert_string_equal(fix_json(m, models_json, "x", "state"), "leaving");
     assert_int_equal(fix_run(s, v, &err), RC_OK);
     CHECK(fix_used(m, "default") == s->bytes);
@@ -338,7 +338,7 @@ TEST(acquire_is_fast)
     for (size_t i = 0; i < NAMES; i++) {
         char name[32];
         snprintf(name, sizeof(name), "model-%zu", i);
-        struct model_opts o = { .name = name, .dir = dir, .threads = 1 };
+        struct serve_model o = { .name = name, .dir = dir, .threads = 1 };
         CHECK(models_load(m, &o, i + 1 == NAMES, NULL) == RC_OK);
     }
     int64_t begun = clock_mono_ns();
@@ -368,17 +368,17 @@ TEST(failures_are_told_and_change_nothing)
 {
     char *good = fix_model(1), *bad = fix_model(2), path[BOX_PATH_MAX];
     struct changes c = { 0 };
-    struct models *m = fix_models(&(struct models_opts){ .on_change = on_change, .arg = &c });
+    struct models *m = fix_models(&(struct manager_opts){ .on_change = on_change, .arg = &c });
     struct err err = { 0 };
 
     box_path(path, bad, "model.safetensors");
     CHECK(truncate(path, 5000) == 0);
-    struct model_opts o = { .name = "x", .dir = bad, .threads = 1 };
+    struct serve_model o = { .name = "x", .dir = bad, .threads = 1 };
     assert_int_not_equal(models_load(m, &o, true, &err), RC_OK);
     CHECK(str_starts(err.msg, "model 'x': "));
     CHECK(strstr(err.msg, "model.safetensors"));
     CHECK(!models_all_ready(m));
-    assert_int_equal(fix_ask(m, "x", ASK_VECTORS, &err), MODELS_FAILED);
+    assert_int_equal(fix_ask(m, "x", REQUEST_VECTORS, &err), MODELS_FAILED);
     CHECK(strstr(err.msg, "model.safetensors"));
     assert_int_not_equal(models_wait_all(m, &err), RC_OK);
     assert_string_equal(fix_json(m, models_json, "x", "state"), "failed");
@@ -400,7 +400,7 @@ TEST(failures_are_told_and_change_nothing)
     /* no tokenizer; no folder */
     box_path(path, bad, "tokenizer.json");
     CHECK(unlink(path) == 0);
-    o = (struct model_opts){ .name = "y", .dir = bad, .threads = 1 };
+    o = (struct serve_model){ .name = "y", .dir = bad, .threads = 1 };
     assert_int_not_equal(models_load(m, &o, true, NULL), RC_OK);
     o.dir = "/nowhere/at/all";
     err = (struct err){ 0 };
@@ -438,10 +438,10 @@ TEST(files_replaced_during_a_load)
     static const char *const names[] = { "model.safetensors", "tokenizer.json", "config.json",
                                          "1_Pooling/config.json" };
     char *one = fix_model(1), *two = fix_model(2);
-    struct models *m = fix_models(&(struct models_opts){ .load = load_with });
+    struct models *m = fix_models(&(struct manager_opts){ .load = load_with });
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        struct model_opts o = { .name = "x", .dir = one, .threads = 1 };
+        struct serve_model o = { .name = "x", .dir = one, .threads = 1 };
         struct err err = { 0 };
         char want[ERR_MSG_MAX];
 
@@ -471,23 +471,24 @@ static void *let_go(void *arg)
 TEST(loading_is_seen_and_stops)
 {
     char *dir = fix_model(1);
-    struct models *m = fix_models(&(struct models_opts){ .load = load_with });
-    struct model_opts a = { .name = "a", .dir = dir, .threads = 1 };
-    struct model_opts b = { .name = "b", .dir = dir, .threads = 1 };
+    struct models *m = fix_models(&(struct manager_opts){ .load = load_with });
+    struct serve_model a = { .name = "a", .dir = dir, .threads = 1 };
+    struct serve_model b = { .name = "b", .dir = dir, .threads = 1 };
     struct served *s = NULL;
     struct err err = { 0 };
     pthread_t id;
 
     during.hold = true;
     assert_int_equal(models_load(m, &a, false, &err), RC_OK);
-    assert_int_equal(fix_ask(m, "a", ASK_VECTORS, &err), MODELS_LOADING);
-    assert_int_equal(fix_ask(m, NULL, ASK_VECTORS, &err), MODELS_LOADING);
+    assert_int_equal(fix_ask(m, "a", REQUEST_VECTORS, &err), MODELS_LOADING);
+    assert_int_equal(fix_ask(m, NULL, REQUEST_VECTORS, &err), MODELS_LOADING);
     CHECK(!models_all_ready(m));
     int64_t begun = clock_mono_ns();
-    assert_int_equal(models_wait(m, "a", ASK_VECTORS, begun + 20000000, &s, &err), MODELS_LOADING);
+    assert_int_equal(models_wait(m, "a", REQUEST_VECTORS, begun + 20000000, &s, &err),
+                     MODELS_LOADING);
     CHECK(clock_mono_ns() - begun >= 20000000);
     CHECK(pthread_create(&id, NULL, let_go, NULL) == 0);
-    assert_int_equal(models_wait(m, "a", ASK_VECTORS, 0, &s, &err), MODELS_READY);
+    assert_int_equal(models_wait(m, "a", REQUEST_VECTORS, 0, &s, &err), MODELS_READY);
     (void)pthread_join(id, NULL);
     served_release(s);
 
@@ -510,8 +511,8 @@ TEST(loading_is_seen_and_stops)
     CHECK(pthread_create(&id, NULL, let_go, NULL) == 0);
     models_stop(m);
     (void)pthread_join(id, NULL);
-    assert_int_equal(fix_ask(m, "a", ASK_VECTORS, &err), MODELS_READY);
-    assert_int_equal(fix_ask(m, "b", ASK_VECTORS, &err), MODELS_FAILED);
+    assert_int_equal(fix_ask(m, "a", REQUEST_VECTORS, &err), MODELS_READY);
+    assert_int_equal(fix_ask(m, "b", REQUEST_VECTORS, &err), MODELS_FAILED);
     assert_string_equal(err.msg, "model 'b' is not loaded: the server is stopping");
     err = (struct err){ 0 };
     assert_int_equal(models_load(m, &b, true, &err), RC_FAIL);
@@ -531,12 +532,12 @@ TEST(reload_changes_what_differs)
 {
     char *one = fix_model(1), *two = fix_model(2);
     struct metrics *metrics = metrics_new();
-    struct models *m = fix_models(&(struct models_opts){ .metrics = metrics });
+    struct models *m = fix_models(&(struct manager_opts){ .metrics = metrics });
     struct metrics_family *loads = metrics_family(
         metrics, METRICS_COUNTER, "stoker_model_loads_total", "", "model,result", NULL, 0);
-    struct model_opts list[] = { { .name = "a", .dir = one, .threads = 1 },
-                                 { .name = "b", .dir = one, .threads = 1 },
-                                 { .name = "c", .dir = two, .threads = 1 } };
+    struct serve_model list[] = { { .name = "a", .dir = one, .threads = 1 },
+                                  { .name = "b", .dir = one, .threads = 1 },
+                                  { .name = "c", .dir = two, .threads = 1 } };
     struct err err = { 0 };
 
     assert_int_equal(models_reload(m, list, 2, &err), RC_OK);
@@ -546,9 +547,9 @@ TEST(reload_changes_what_differs)
 
     /* a is gone, b stays, c is new */
     assert_int_equal(models_reload(m, list + 1, 2, &err), RC_OK);
-    assert_int_equal(fix_ask(m, "a", ASK_VECTORS, &err), MODELS_NONE);
+    assert_int_equal(fix_ask(m, "a", REQUEST_VECTORS, &err), MODELS_NONE);
     wait_quiet(m, "c");
-    assert_int_equal(fix_ask(m, "c", ASK_VECTORS, &err), MODELS_READY);
+    assert_int_equal(fix_ask(m, "c", REQUEST_VECTORS, &err), MODELS_READY);
     struct served *again = fix_get(m, "b");
     CHECK(again == b);
     served_release(again);
@@ -584,13 +585,13 @@ TEST(reload_changes_what_differs)
     assert_int_equal(counter_value(metrics_counter(loads, "c", "ok")), 1);
 
     /* an entry that cannot be leaves all as it is; the order of the list is ours */
-    struct model_opts wrong[] = { list[2], { .name = "d", .dir = "/nowhere" } };
+    struct serve_model wrong[] = { list[2], { .name = "d", .dir = "/nowhere" } };
     assert_int_equal(models_reload(m, wrong, 2, &err), RC_NODEV);
-    assert_int_equal(fix_ask(m, "b", ASK_VECTORS, &err), MODELS_READY);
-    struct model_opts twice[] = { list[2], list[2] };
+    assert_int_equal(fix_ask(m, "b", REQUEST_VECTORS, &err), MODELS_READY);
+    struct serve_model twice[] = { list[2], list[2] };
     err = (struct err){ 0 };
     assert_int_equal(models_reload(m, twice, 2, &err), RC_USAGE);
-    struct model_opts turned[] = { list[2], list[1] };
+    struct serve_model turned[] = { list[2], list[1] };
     err = (struct err){ 0 };
     assert_int_equal(models_reload(m, turned, 2, &err), RC_OK);
     struct served *first = fix_get(m, NULL);
@@ -608,14 +609,14 @@ TEST(lists_for_clients)
 {
     char *dir = fix_model(1);
     struct models *m = fix_models(NULL);
-    struct model_opts o = { .name = "tiny",
-                            .dir = dir,
-                            .dtype = ENG_F32,
-                            .threads = 1,
-                            .batch_tokens = 100,
-                            .max_tokens = 10,
-                            .aliases = { "t" },
-                            .alias_count = 1 };
+    struct serve_model o = { .name = "tiny",
+                             .dir = dir,
+                             .dtype = ENG_F32,
+                             .threads = 1,
+                             .batch_tokens = 100,
+                             .max_tokens = 10,
+                             .aliases = { "t" },
+                             .alias_count = 1 };
     struct buf b = { 0 };
     struct json_out w;
     struct arena a = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* models on lanes of the real scheduler: swaps and departures while jobs run. */
+/* models on lanes of the real scheduler: swaps and departures while requests run. */
 #define FIX_REAL_LANES
 #include "models_fixture.h"
 
@@ -16,39 +16,34 @@ struct clients {
     _Atomic size_t jobs, bad;
 };
 
-struct one_job {
-    struct job job;
-    struct job_item item;
-    enum rc why;
+struct one_request {
+    struct request request; /* first: the two are one */
+    struct request_text text;
     sem_t over;
 };
 
-static void on_done(struct job *j, enum rc why, const struct err *err)
+static void on_done(struct request *r)
 {
-    struct one_job *o = j->arg;
-
-    (void)err;
-    o->why = why;
-    sem_post(&o->over);
+    sem_post(&((struct one_request *)r)->over);
 }
 
 /* Runs one text and waits for it. */
 static enum rc run_one(struct sched *sched, struct served *s, float *out)
 {
     static const uint32_t ids[] = { 2, 20, 30, 3 };
-    struct one_job o = { .item = { .ids = ids, .tokens = 4, .out = out } };
+    struct one_request o = { .text = { .ids = ids, .tokens = 4, .out = out } };
     int retry_s;
 
-    o.job = (struct job){ .model = s, .want = ENG_VECTORS, .items = &o.item, .count = 1 };
-    o.job.done = on_done;
-    o.job.arg = &o;
+    o.request = (struct request){
+        .model = s, .want = ENG_VECTORS, .texts = &o.text, .count = 1, .done = on_done
+    };
     sem_init(&o.over, 0, 0);
-    if (sched_submit(sched, &o.job, &retry_s, NULL))
+    if (sched_submit(sched, &o.request, &retry_s, NULL))
         return RC_LIMIT;
     while (sem_wait(&o.over) != 0)
         ;
     sem_destroy(&o.over);
-    return o.why;
+    return o.request.why;
 }
 
 static void *client_main(void *arg)
@@ -60,7 +55,7 @@ static void *client_main(void *arg)
         struct err err = { 0 };
         float v[32];
 
-        if (models_wait(c->m, c->names[i % 2], ASK_VECTORS, 0, &s, &err) != MODELS_READY) {
+        if (models_wait(c->m, c->names[i % 2], REQUEST_VECTORS, 0, &s, &err) != MODELS_READY) {
             c->bad++;
             continue;
         }
@@ -81,7 +76,7 @@ static void learn(struct clients *c, size_t i, const char *dir)
     CHECK(models_unload(c->m, "learn", NULL) == RC_OK);
 }
 
-static void clients_open(struct clients *c, struct models_opts o, char *const dirs[2])
+static void clients_open(struct clients *c, struct manager_opts o, char *const dirs[2])
 {
     CHECK(sched_new(&(struct sched_opts){ 0 }, &c->sched, NULL) == RC_OK);
     o.sched = c->sched;
@@ -97,13 +92,13 @@ static void clients_close(struct clients *c)
     sched_free(c->sched);
 }
 
-TEST(swaps_while_jobs_run)
+TEST(swaps_while_requests_run)
 {
     char *dirs[2] = { fix_model(1), fix_model(2) };
     struct clients c = { .names = { "x", NULL } };
     pthread_t ids[CLIENTS];
 
-    clients_open(&c, (struct models_opts){ 0 }, dirs);
+    clients_open(&c, (struct manager_opts){ 0 }, dirs);
     CHECK(fix_load(c.m, "x", dirs[0]) == RC_OK);
     for (size_t i = 0; i < CLIENTS; i++)
         CHECK(pthread_create(&ids[i], NULL, client_main, &c) == 0);
@@ -121,14 +116,14 @@ TEST(swaps_while_jobs_run)
 
 TEST(two_take_turns_while_jobs_run)
 {
-    static const struct pool_opts pools[] = { { "p", 15 * MIB, MODELS_MEDIUM } };
+    static const struct serve_pool pools[] = { { "p", 15 * MIB, MODELS_MEDIUM } };
     char *dirs[2] = { fix_model(1), fix_model(2) };
     struct clients c = { .names = { "a", "b" } };
     pthread_t ids[2];
 
-    clients_open(&c, (struct models_opts){ .pools = pools, .pool_count = 1 }, dirs);
+    clients_open(&c, (struct manager_opts){ .pools = pools, .pool_count = 1 }, dirs);
     for (size_t i = 0; i < 2; i++) {
-        struct model_opts o = {
+        struct serve_model o = {
             .name = c.names[i], .dir = dirs[i], .pool = "p", .threads = 1, .memory_bytes = 10 * MIB
         };
         assert_int_equal(models_load(c.m, &o, true, NULL), RC_OK);
@@ -147,4 +142,5 @@ TEST(two_take_turns_while_jobs_run)
     box_remove(dirs[1]);
 }
 
-TEST_MAIN(cmocka_unit_test(swaps_while_jobs_run), cmocka_unit_test(two_take_turns_while_jobs_run))
+TEST_MAIN(cmocka_unit_test(swaps_while_requests_run),
+          cmocka_unit_test(two_take_turns_while_jobs_run))

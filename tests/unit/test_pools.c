@@ -8,7 +8,7 @@
 enum { MIB = 1 << 20 };
 
 /* A model that counts as so many MiB. */
-static enum rc load(struct models *m, const char *name, const char *dir, struct model_opts o,
+static enum rc load(struct models *m, const char *name, const char *dir, struct serve_model o,
                     struct err *err)
 {
     o.name = name;
@@ -31,7 +31,7 @@ static enum models_got come_back(struct models *m, const char *name, struct err 
     enum models_got got;
 
     *err = (struct err){ 0 };
-    got = models_wait(m, name, ASK_VECTORS, 0, &s, err);
+    got = models_wait(m, name, REQUEST_VECTORS, 0, &s, err);
     if (got == MODELS_READY)
         served_release(s);
     return got;
@@ -41,19 +41,19 @@ static enum models_got come_back(struct models *m, const char *name, struct err 
 
 TEST(least_recently_used_leaves)
 {
-    static const struct pool_opts pools[] = { { "p", 35 * MIB, MODELS_MEDIUM } };
+    static const struct serve_pool pools[] = { { "p", 35 * MIB, MODELS_MEDIUM } };
     char *dir = fix_model(1);
     struct metrics *metrics = metrics_new();
     struct models *m =
-        fix_models(&(struct models_opts){ .pools = pools, .pool_count = 1, .metrics = metrics });
-    struct model_opts o = { .pool = "p", .priority = MODELS_MEDIUM };
+        fix_models(&(struct manager_opts){ .pools = pools, .pool_count = 1, .metrics = metrics });
+    struct serve_model o = { .pool = "p", .priority = MODELS_MEDIUM };
     struct buf text = { 0 };
     struct err err;
 
     assert_int_equal(load(m, "a", dir, o, &err), RC_OK);
     assert_int_equal(load(m, "b", dir, o, &err), RC_OK);
     assert_int_equal(load(m, "c", dir, o, &err), RC_OK);
-    assert_int_equal(fix_ask(m, "a", ASK_VECTORS, &err), MODELS_READY); /* b is the oldest */
+    assert_int_equal(fix_ask(m, "a", REQUEST_VECTORS, &err), MODELS_READY); /* b is the oldest */
     assert_int_equal(load(m, "d", dir, o, &err), RC_OK);
     assert_string_equal(state_of(m, "a"), "ready");
     assert_string_equal(state_of(m, "b"), "away");
@@ -71,7 +71,7 @@ TEST(least_recently_used_leaves)
     buf_release(&text);
 
     /* its next request brings it back, and c goes */
-    assert_int_equal(fix_ask(m, "b", ASK_VECTORS, &err), MODELS_LOADING);
+    assert_int_equal(fix_ask(m, "b", REQUEST_VECTORS, &err), MODELS_LOADING);
     assert_int_equal(come_back(m, "b", &err), MODELS_READY);
     assert_string_equal(state_of(m, "c"), "away");
     assert_string_equal(fix_json(m, models_json, "b", "version"), "1");
@@ -82,19 +82,19 @@ TEST(least_recently_used_leaves)
 
 TEST(priority_and_pins_are_kept)
 {
-    static const struct pool_opts pools[] = { { "p", 35 * MIB, MODELS_MEDIUM } };
+    static const struct serve_pool pools[] = { { "p", 35 * MIB, MODELS_MEDIUM } };
     char *dir = fix_model(1);
-    struct models *m = fix_models(&(struct models_opts){ .pools = pools, .pool_count = 1 });
-    struct model_opts low = { .pool = "p", .priority = MODELS_LOW };
-    struct model_opts mid = { .pool = "p", .priority = MODELS_MEDIUM };
-    struct model_opts high = { .pool = "p", .priority = MODELS_HIGH };
-    struct model_opts pin = { .pool = "p", .priority = MODELS_LOW, .pinned = true };
+    struct models *m = fix_models(&(struct manager_opts){ .pools = pools, .pool_count = 1 });
+    struct serve_model low = { .pool = "p", .priority = MODELS_LOW };
+    struct serve_model mid = { .pool = "p", .priority = MODELS_MEDIUM };
+    struct serve_model high = { .pool = "p", .priority = MODELS_HIGH };
+    struct serve_model pin = { .pool = "p", .priority = MODELS_LOW, .pinned = true };
     struct err err;
 
     assert_int_equal(load(m, "pinned", dir, pin, &err), RC_OK);
     assert_int_equal(load(m, "high", dir, high, &err), RC_OK);
     assert_int_equal(load(m, "low", dir, low, &err), RC_OK);
-    assert_int_equal(fix_ask(m, "low", ASK_VECTORS, &err), MODELS_READY);
+    assert_int_equal(fix_ask(m, "low", REQUEST_VECTORS, &err), MODELS_READY);
     /* used last, but of the lowest priority */
     assert_int_equal(load(m, "mid", dir, mid, &err), RC_OK);
     assert_string_equal(state_of(m, "low"), "away");
@@ -130,10 +130,10 @@ static void *release_later(void *arg)
 
 TEST(what_is_in_use_is_waited_for)
 {
-    static const struct pool_opts pools[] = { { "p", 15 * MIB, MODELS_MEDIUM } };
+    static const struct serve_pool pools[] = { { "p", 15 * MIB, MODELS_MEDIUM } };
     char *dir = fix_model(1);
-    struct models *m = fix_models(&(struct models_opts){ .pools = pools, .pool_count = 1 });
-    struct model_opts o = { .pool = "p", .priority = MODELS_MEDIUM };
+    struct models *m = fix_models(&(struct manager_opts){ .pools = pools, .pool_count = 1 });
+    struct serve_model o = { .pool = "p", .priority = MODELS_MEDIUM };
     struct err err;
     pthread_t id;
 
@@ -159,19 +159,19 @@ TEST(what_is_in_use_is_waited_for)
 
 TEST(refusals_say_who_has_it)
 {
-    static const struct pool_opts pools[] = { { "p", 30 * MIB, MODELS_LOW } };
+    static const struct serve_pool pools[] = { { "p", 30 * MIB, MODELS_LOW } };
     char *dir = fix_model(1);
-    struct models *m = fix_models(&(struct models_opts){ .pools = pools, .pool_count = 1 });
-    struct model_opts o = { .pool = "p", .priority = MODELS_MEDIUM };
-    struct model_opts big = { .pool = "p", .priority = MODELS_HIGH, .memory_bytes = 64 * MIB };
-    struct model_opts fits = { .pool = "p", .priority = MODELS_HIGH, .memory_bytes = 21 * MIB };
+    struct models *m = fix_models(&(struct manager_opts){ .pools = pools, .pool_count = 1 });
+    struct serve_model o = { .pool = "p", .priority = MODELS_MEDIUM };
+    struct serve_model big = { .pool = "p", .priority = MODELS_HIGH, .memory_bytes = 64 * MIB };
+    struct serve_model fits = { .pool = "p", .priority = MODELS_HIGH, .memory_bytes = 21 * MIB };
     struct err err;
 
     assert_int_equal(load(m, "big", dir, big, &err), RC_LIMIT);
     assert_string_equal(err.msg,
                         "model 'big': pool 'p' has no room: 64 MiB (67108864 bytes) asked, 30 "
                         "MiB (31457280 bytes) of 30 MiB free; held by no model");
-    assert_int_equal(fix_ask(m, "big", ASK_VECTORS, &err), MODELS_FAILED);
+    assert_int_equal(fix_ask(m, "big", REQUEST_VECTORS, &err), MODELS_FAILED);
     assert_int_equal(err.code, RC_LIMIT);
     assert_int_equal(models_unload(m, "big", &err), RC_OK);
 
@@ -186,7 +186,7 @@ TEST(refusals_say_who_has_it)
     assert_string_equal(state_of(m, "a"), "ready");
 
     /* counted, not told */
-    struct model_opts counted = { .name = "t", .dir = dir, .threads = 1, .dtype = ENG_F32 };
+    struct serve_model counted = { .name = "t", .dir = dir, .threads = 1, .dtype = ENG_F32 };
     assert_int_equal(models_load(m, &counted, true, &err), RC_OK);
     struct served *s = fix_get(m, "t");
     struct eng_opts eo = { .dtype = ENG_F32, .threads = 1 };
@@ -200,13 +200,13 @@ TEST(refusals_say_who_has_it)
 
 TEST(the_machine_is_shared_by_all_pools)
 {
-    static const struct pool_opts pools[] = { { "low", 0, MODELS_LOW },
-                                              { "high", 100 * MIB, MODELS_HIGH } };
+    static const struct serve_pool pools[] = { { "low", 0, MODELS_LOW },
+                                               { "high", 100 * MIB, MODELS_HIGH } };
     char *dir = fix_model(1);
     struct models *m = fix_models(
-        &(struct models_opts){ .pools = pools, .pool_count = 2, .memory_bytes = 25 * MIB });
-    struct model_opts low = { .pool = "low", .priority = MODELS_HIGH };
-    struct model_opts high = { .pool = "high", .priority = MODELS_LOW };
+        &(struct manager_opts){ .pools = pools, .pool_count = 2, .memory_bytes = 25 * MIB });
+    struct serve_model low = { .pool = "low", .priority = MODELS_HIGH };
+    struct serve_model high = { .pool = "high", .priority = MODELS_LOW };
     struct err err;
 
     assert_string_equal(fix_json(m, pools_json, "low", "bytes"), "26214400");
@@ -228,21 +228,21 @@ TEST(the_machine_is_shared_by_all_pools)
 
 TEST(pools_that_cannot_be)
 {
-    static const struct pool_opts twice[] = { { "p", MIB, MODELS_LOW }, { "p", MIB, MODELS_LOW } };
-    static const struct pool_opts empty[] = { { "", MIB, MODELS_LOW } };
-    static const struct pool_opts own[] = { { "default", 3 * MIB, MODELS_HIGH } };
+    static const struct serve_pool twice[] = { { "p", MIB, MODELS_LOW }, { "p", MIB, MODELS_LOW } };
+    static const struct serve_pool empty[] = { { "", MIB, MODELS_LOW } };
+    static const struct serve_pool own[] = { { "default", 3 * MIB, MODELS_HIGH } };
     struct models *m = NULL;
     struct err err = { 0 };
 
-    CHECK(models_new(&(struct models_opts){ .pools = twice, .pool_count = 2 }, &m, &err) ==
+    CHECK(models_new(&(struct manager_opts){ .pools = twice, .pool_count = 2 }, &m, &err) ==
           RC_USAGE);
     assert_string_equal(err.msg, "there are two pools 'p'");
-    CHECK(models_new(&(struct models_opts){ .pools = empty, .pool_count = 1 }, &m, NULL) ==
+    CHECK(models_new(&(struct manager_opts){ .pools = empty, .pool_count = 1 }, &m, NULL) ==
           RC_USAGE);
-    CHECK(models_new(&(struct models_opts){ .pools = empty, .pool_count = 65 }, &m, NULL) ==
+    CHECK(models_new(&(struct manager_opts){ .pools = empty, .pool_count = 65 }, &m, NULL) ==
           RC_LIMIT);
     CHECK(m == NULL);
-    m = fix_models(&(struct models_opts){ .pools = own, .pool_count = 1 });
+    m = fix_models(&(struct manager_opts){ .pools = own, .pool_count = 1 });
     assert_string_equal(fix_json(m, pools_json, "default", "bytes"), "3145728");
     assert_string_equal(fix_json(m, pools_json, "default", "priority"), "high");
     models_free(m);
@@ -305,10 +305,10 @@ TEST(the_machines_memory)
 
 TEST(comes_back_the_same_or_new)
 {
-    static const struct pool_opts pools[] = { { "p", 15 * MIB, MODELS_MEDIUM } };
+    static const struct serve_pool pools[] = { { "p", 15 * MIB, MODELS_MEDIUM } };
     char *one = fix_model(1), *two = fix_model(2);
-    struct models *m = fix_models(&(struct models_opts){ .pools = pools, .pool_count = 1 });
-    struct model_opts o = { .pool = "p", .priority = MODELS_MEDIUM };
+    struct models *m = fix_models(&(struct manager_opts){ .pools = pools, .pool_count = 1 });
+    struct serve_model o = { .pool = "p", .priority = MODELS_MEDIUM };
     struct err err;
     float before[32], after[32];
 
@@ -370,7 +370,7 @@ static void *taker_main(void *arg)
         struct served *s = NULL;
         struct err err = { 0 };
         float v[32];
-        if (models_wait(t->m, i % 2 ? "a" : "b", ASK_VECTORS, 0, &s, &err) != MODELS_READY) {
+        if (models_wait(t->m, i % 2 ? "a" : "b", REQUEST_VECTORS, 0, &s, &err) != MODELS_READY) {
             t->bad++;
             continue;
         }
@@ -382,10 +382,10 @@ static void *taker_main(void *arg)
 
 TEST(takes_turns_under_load)
 {
-    static const struct pool_opts pools[] = { { "p", 15 * MIB, MODELS_MEDIUM } };
+    static const struct serve_pool pools[] = { { "p", 15 * MIB, MODELS_MEDIUM } };
     char *dir = fix_model(1);
-    struct models *m = fix_models(&(struct models_opts){ .pools = pools, .pool_count = 1 });
-    struct model_opts o = { .pool = "p", .priority = MODELS_MEDIUM };
+    struct models *m = fix_models(&(struct manager_opts){ .pools = pools, .pool_count = 1 });
+    struct serve_model o = { .pool = "p", .priority = MODELS_MEDIUM };
     struct takers t = { .m = m };
     pthread_t ids[TAKERS];
     struct err err;

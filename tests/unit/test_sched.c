@@ -19,7 +19,7 @@ static struct sched *begin(struct sched_opts o)
     return s;
 }
 
-static void wait_and_free(struct fake_job *f, enum rc why)
+static void wait_and_free(struct fake_request *f, enum rc why)
 {
     CHECK(fake_wait(f) == why);
     CHECK(f->calls == 1);
@@ -30,20 +30,20 @@ static void wait_and_free(struct fake_job *f, enum rc why)
 
 static void wait_idle(struct sched *s)
 {
-    while (sched_jobs(s))
+    while (sched_open_requests(s))
         fake_sleep(100000);
     CHECK(sched_waiting_tokens(s) == 0);
 }
 
 /* ---- */
 
-TEST(one_job_of_each_kind)
+TEST(one_request_of_each_kind)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
     static const enum eng_want wants[] = { ENG_VECTORS, ENG_SCORES, ENG_TOKENS };
 
     for (size_t k = 0; k < ARRAY_SIZE(wants); k++) {
-        struct fake_job *f = fake_job(&model, wants[k]);
+        struct fake_request *f = fake_request(&model, wants[k]);
         for (uint32_t i = 0; i < 40; i++) {
             (void)fake_add(f, 100 + i, 1 + i * 7);
             if (i % 3) {
@@ -55,7 +55,8 @@ TEST(one_job_of_each_kind)
         CHECK(fake_submit(s, f, &retry_s) == RC_OK);
         CHECK(fake_wait(f) == RC_OK);
         CHECK(fake_rows_right(f));
-        CHECK(f->job.submitted_ns <= f->job.started_ns && f->job.started_ns <= f->job.ended_ns);
+        CHECK(f->request.submitted_ns <= f->request.started_ns &&
+              f->request.started_ns <= f->request.ended_ns);
         fake_free(f);
     }
     wait_idle(s);
@@ -66,10 +67,10 @@ TEST(one_job_of_each_kind)
 TEST(no_batch_is_above_its_budget_but_for_a_longer_text)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[100];
+    struct fake_request *held = fake_hold(s, &model), *f[100];
 
     for (uint32_t i = 0; i < 100; i++)
-        f[i] = fake_one(s, &model, 1000 + i, i % 10 ? 1 + i * 37 % 200 : BUDGET + i, ASK_BULK);
+        f[i] = fake_one(s, &model, 1000 + i, i % 10 ? 1 + i * 37 % 200 : BUDGET + i, REQUEST_BULK);
     fake_open();
     for (size_t i = 0; i < 100; i++)
         wait_and_free(f[i], RC_OK);
@@ -83,12 +84,12 @@ TEST(kinds_and_models_do_not_mix)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
     struct fake_model other;
-    struct fake_job *held = fake_hold(s, &model), *f[4];
+    struct fake_request *held = fake_hold(s, &model), *f[4];
     int retry_s = 0;
 
     fake_model(&other, s, "other", "cpu", BUDGET);
     for (uint32_t i = 0; i < 4; i++) {
-        f[i] = fake_job(i == 3 ? &other : &model, i == 3 ? ENG_VECTORS : (enum eng_want)i);
+        f[i] = fake_request(i == 3 ? &other : &model, i == 3 ? ENG_VECTORS : (enum eng_want)i);
         (void)fake_add(f[i], 5, 10); /* the same text four times, and nothing to share */
         CHECK(fake_submit(s, f[i], &retry_s) == RC_OK);
     }
@@ -107,12 +108,12 @@ TEST(interactive_goes_first_and_bulk_has_its_share)
 {
     enum { N = 120 };
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[2 * N];
+    struct fake_request *held = fake_hold(s, &model), *f[2 * N];
     size_t bulk = 0, run = 0;
 
     for (uint32_t i = 0; i < N; i++) {
-        f[i] = fake_one(s, &model, 20000 + i, BUDGET - i % 5, ASK_BULK);
-        f[N + i] = fake_one(s, &model, 10000 + i, BUDGET - i % 7, ASK_INTERACTIVE);
+        f[i] = fake_one(s, &model, 20000 + i, BUDGET - i % 5, REQUEST_BULK);
+        f[N + i] = fake_one(s, &model, 10000 + i, BUDGET - i % 7, REQUEST_INTERACTIVE);
     }
     fake_open();
     for (size_t i = 0; i < ARRAY_SIZE(f); i++)
@@ -132,15 +133,15 @@ TEST(interactive_goes_first_and_bulk_has_its_share)
 TEST(bulk_does_not_slow_a_small_interactive_batch)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[42];
+    struct fake_request *held = fake_hold(s, &model), *f[42];
 
     for (uint32_t i = 0; i < 40; i++)
-        f[i] = fake_one(s, &model, 20000 + i, 40, ASK_BULK);
-    f[40] = fake_one(s, &model, 1, 40, ASK_INTERACTIVE);
+        f[i] = fake_one(s, &model, 20000 + i, 40, REQUEST_BULK);
+    f[40] = fake_one(s, &model, 1, 40, REQUEST_INTERACTIVE);
     fake_go();
     fake_entered();
     CHECK(fake.log[1].first == 1 && fake.log[1].sequences == 1);
-    f[41] = fake_one(s, &model, 2, 200, ASK_INTERACTIVE);
+    f[41] = fake_one(s, &model, 2, 200, REQUEST_INTERACTIVE);
     fake_go();
     fake_entered();
     CHECK(fake.log[2].first == 2 && fake.log[2].sequences == 2); /* more than half full */
@@ -168,7 +169,8 @@ static void note_text(size_t batch, uint32_t first, size_t tokens)
 static size_t worst_wait(bool odd_ones, size_t *out_bound_missed)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), **f = xcalloc(TEXTS, sizeof(struct fake_job *));
+    struct fake_request *held = fake_hold(s, &model),
+                        **f = xcalloc(TEXTS, sizeof(struct fake_request *));
     uint32_t x = 12345, n = 1;
     size_t worst = 0;
 
@@ -180,10 +182,10 @@ static size_t worst_wait(bool odd_ones, size_t *out_bound_missed)
             texts[n].came = fake.batches;
             texts[n].ahead = sched_waiting_tokens(s);
             texts[n].tokens = len;
-            f[n] = fake_one(s, &model, n, len, ASK_INTERACTIVE);
+            f[n] = fake_one(s, &model, n, len, REQUEST_INTERACTIVE);
             sum += len;
         }
-        if (!sched_jobs(s))
+        if (!sched_open_requests(s))
             break;
         fake_go();
         if (!sched_waiting_tokens(s))
@@ -221,34 +223,34 @@ TEST(old_texts_are_not_passed_by_young_ones_of_better_length)
 {
     enum { ROOM = 4096, OLD_MAX = 32, YOUNG_MAX = 64 };
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *old[OLD_MAX], *young[YOUNG_MAX] = { 0 };
+    struct fake_request *old[OLD_MAX], *young[YOUNG_MAX] = { 0 };
     struct fake_model wide;
-    size_t n = 0, jobs = 0;
+    size_t n = 0, requests = 0;
     uint32_t id = OLD_MAX;
     int retry_s = 0;
 
     fake_model(&wide, s, "wide", "cpu", ROOM);
-    struct fake_job *held = fake_hold(s, &model);
+    struct fake_request *held = fake_hold(s, &model);
     fake.on_text = note_text;
     for (size_t len = 16; len <= 448; len += len / 4, n++)
-        old[n] = fake_one(s, &wide, (uint32_t)n, len, ASK_INTERACTIVE);
+        old[n] = fake_one(s, &wide, (uint32_t)n, len, REQUEST_INTERACTIVE);
     CHECK(sched_waiting_tokens(s) <= ROOM && n > 12);
     for (size_t len = 16; len <= 448; len += len / 4)
         for (size_t sum = 0; sum < ROOM; sum += len) {
-            struct fake_job *y = young[jobs];
-            y = young[jobs] = y ? y : fake_job(&wide, ENG_VECTORS);
+            struct fake_request *y = young[requests];
+            y = young[requests] = y ? y : fake_request(&wide, ENG_VECTORS);
             (void)fake_add(y, id++, len);
-            if (y->job.count == ARRAY_SIZE(y->items))
-                CHECK(fake_submit(s, young[jobs++], &retry_s) == RC_OK);
+            if (y->request.count == ARRAY_SIZE(y->items))
+                CHECK(fake_submit(s, young[requests++], &retry_s) == RC_OK);
         }
     fake_open();
     for (size_t i = 0; i < n; i++) {
         wait_and_free(old[i], RC_OK);
         CHECK(texts[i].ran - 1 <= 1 + 4 + 2 + 2);
     }
-    for (size_t i = 0; i < jobs; i++)
+    for (size_t i = 0; i < requests; i++)
         wait_and_free(young[i], RC_OK);
-    fake_free(young[jobs]);
+    fake_free(young[requests]);
     wait_and_free(held, RC_OK);
     CHECK(fake.batches > 10);
     sched_free(s);
@@ -274,7 +276,8 @@ TEST(batches_are_fuller_than_first_come_first_served)
 {
     enum { N = 3000 };
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), **f = xcalloc(N, sizeof(struct fake_job *));
+    struct fake_request *held = fake_hold(s, &model),
+                        **f = xcalloc(N, sizeof(struct fake_request *));
     size_t *lengths = xcalloc(N, sizeof(*lengths));
     uint32_t x = 99;
 
@@ -284,7 +287,7 @@ TEST(batches_are_fuller_than_first_come_first_served)
             u[k] = ((double)(x >> 8) + 1) / 16777217.0;
         len = exp(3.5 + 0.8 * sqrt(-2 * log(u[0])) * cos(6.283185307 * u[1]));
         lengths[i] = len < 3 ? 3 : len > 250 ? 250 : (size_t)len;
-        f[i] = fake_one(s, &model, i, lengths[i], ASK_BULK);
+        f[i] = fake_one(s, &model, i, lengths[i], REQUEST_BULK);
     }
     fake_open();
     for (size_t i = 0; i < N; i++)
@@ -302,14 +305,15 @@ TEST(batches_are_fuller_than_first_come_first_served)
 
 /* ---- taking in */
 
-TEST(a_job_is_taken_whole_or_not_at_all)
+TEST(a_request_is_taken_whole_or_not_at_all)
 {
     struct sched *s = begin((struct sched_opts){ .queue_tokens_max = 1000 });
-    struct fake_job *held = fake_hold(s, &model), *a = fake_job(&model, ENG_VECTORS),
-                    *b = fake_job(&model, ENG_VECTORS), *c = fake_job(&model, ENG_VECTORS);
+    struct fake_request *held = fake_hold(s, &model), *a = fake_request(&model, ENG_VECTORS),
+                        *b = fake_request(&model, ENG_VECTORS),
+                        *c = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
-    a->job.class = b->job.class = c->job.class = ASK_BULK;
+    a->request.class = b->request.class = c->request.class = REQUEST_BULK;
     for (uint32_t i = 0; i < 9; i++)
         (void)fake_add(a, 10 + i, 100);
     CHECK(fake_submit(s, a, &retry_s) == RC_OK);
@@ -319,7 +323,7 @@ TEST(a_job_is_taken_whole_or_not_at_all)
     CHECK(fake_submit(s, b, &retry_s) == RC_LIMIT);
     CHECK(retry_s >= 1 && retry_s <= 60);
     CHECK(sched_waiting_tokens(s) == 900);
-    CHECK(sched_jobs(s) == 2);
+    CHECK(sched_open_requests(s) == 2);
     CHECK(b->calls == 0);
     (void)fake_add(c, 60, 100); /* to the last token */
     CHECK(fake_submit(s, c, &retry_s) == RC_OK);
@@ -335,15 +339,15 @@ TEST(a_job_is_taken_whole_or_not_at_all)
     sched_free(s);
 }
 
-TEST(a_job_above_the_limit_runs_when_nothing_waits)
+TEST(a_request_above_the_limit_runs_when_nothing_waits)
 {
     struct sched *s = begin((struct sched_opts){ .queue_tokens_max = 1000 });
-    struct fake_job *held = fake_hold(s, &model), *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *held = fake_hold(s, &model), *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     for (uint32_t i = 0; i < 20; i++)
         (void)fake_add(f, 10 + i, 100);
-    struct fake_job *first = fake_one(s, &model, 3, 1, ASK_BULK);
+    struct fake_request *first = fake_one(s, &model, 3, 1, REQUEST_BULK);
     CHECK(fake_submit(s, f, &retry_s) == RC_LIMIT);
     fake_open();
     wait_and_free(first, RC_OK);
@@ -353,15 +357,15 @@ TEST(a_job_above_the_limit_runs_when_nothing_waits)
     sched_free(s);
 }
 
-TEST(jobs_are_counted)
+TEST(requests_are_counted)
 {
-    struct sched *s = begin((struct sched_opts){ .queue_jobs_max = 3 });
-    struct fake_job *f[5] = { fake_hold(s, &model) };
+    struct sched *s = begin((struct sched_opts){ .queue_requests_max = 3 });
+    struct fake_request *f[5] = { fake_hold(s, &model) };
 
     for (uint32_t i = 1; i < 5; i++)
-        f[i] = fake_one(s, &model, i, 5, ASK_BULK);
+        f[i] = fake_one(s, &model, i, 5, REQUEST_BULK);
     CHECK(f[3]->why == RC_USAGE && f[4]->why == RC_USAGE); /* refused */
-    CHECK(sched_jobs(s) == 3);
+    CHECK(sched_open_requests(s) == 3);
     fake_open();
     for (size_t i = 0; i < 3; i++)
         wait_and_free(f[i], RC_OK);
@@ -370,14 +374,14 @@ TEST(jobs_are_counted)
     sched_free(s);
 }
 
-static struct fake_job *one_of(struct sched *s, uint64_t client, uint32_t first, size_t tokens,
-                               enum ask_class class)
+static struct fake_request *one_of(struct sched *s, uint64_t client, uint32_t first, size_t tokens,
+                                   enum request_class class)
 {
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
-    f->job.class = class;
-    f->job.client = client;
+    f->request.class = class;
+    f->request.client = client;
     (void)fake_add(f, first, tokens);
     if (fake_submit(s, f, &retry_s) != RC_OK)
         f->why = RC_USAGE;
@@ -388,25 +392,26 @@ static struct fake_job *one_of(struct sched *s, uint64_t client, uint32_t first,
  * part of it for themselves. */
 TEST(who_fills_the_queue_shuts_out_nobody_else)
 {
-    struct sched *s = begin((struct sched_opts){ .queue_tokens_max = 800, .queue_jobs_max = 80 });
-    struct fake_job *held = fake_hold(s, &model), *f[11] = { NULL };
+    struct sched *s =
+        begin((struct sched_opts){ .queue_tokens_max = 800, .queue_requests_max = 80 });
+    struct fake_request *held = fake_hold(s, &model), *f[11] = { NULL };
 
     for (uint32_t i = 0; i < 4; i++) /* 800: full */
-        f[i] = one_of(s, 7, 100 * (i + 1), 200, ASK_BULK);
+        f[i] = one_of(s, 7, 100 * (i + 1), 200, REQUEST_BULK);
     CHECK(f[3]->why == RC_OK);
-    f[4] = one_of(s, 7, 700, 5, ASK_BULK);
+    f[4] = one_of(s, 7, 700, 5, REQUEST_BULK);
     CHECK(f[4]->why == RC_USAGE);
-    f[5] = one_of(s, 7, 710, 60, ASK_INTERACTIVE); /* 860 of 900 */
+    f[5] = one_of(s, 7, 710, 60, REQUEST_INTERACTIVE); /* 860 of 900 */
     CHECK(f[5]->why == RC_OK);
-    f[6] = one_of(s, 7, 720, 60, ASK_INTERACTIVE);
+    f[6] = one_of(s, 7, 720, 60, REQUEST_INTERACTIVE);
     CHECK(f[6]->why == RC_USAGE);
-    f[7] = one_of(s, 8, 730, 40, ASK_BULK); /* 900: of another client, bulk too */
+    f[7] = one_of(s, 8, 730, 40, REQUEST_BULK); /* 900: of another client, bulk too */
     CHECK(f[7]->why == RC_OK);
-    f[8] = one_of(s, 8, 740, 5, ASK_INTERACTIVE); /* it is here already */
+    f[8] = one_of(s, 8, 740, 5, REQUEST_INTERACTIVE); /* it is here already */
     CHECK(f[8]->why == RC_USAGE);
-    f[9] = one_of(s, 9, 750, 100, ASK_INTERACTIVE); /* 1000: to the last token */
+    f[9] = one_of(s, 9, 750, 100, REQUEST_INTERACTIVE); /* 1000: to the last token */
     CHECK(f[9]->why == RC_OK);
-    f[10] = one_of(s, 10, 760, 1, ASK_INTERACTIVE);
+    f[10] = one_of(s, 10, 760, 1, REQUEST_INTERACTIVE);
     CHECK(f[10]->why == RC_USAGE);
     fake_open();
     for (size_t i = 0; i < ARRAY_SIZE(f); i++)
@@ -422,23 +427,23 @@ TEST(who_fills_the_queue_shuts_out_nobody_else)
 TEST(deadlines_that_cannot_be_met_are_refused)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *f[20], *late = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f[20], *late = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     atomic_store(&fake.sleep_per_token_ns, 20000); /* 5 ms a batch */
     for (uint32_t i = 0; i < 20; i++)
-        f[i] = fake_one(s, &model, i, 200, ASK_INTERACTIVE);
+        f[i] = fake_one(s, &model, i, 200, REQUEST_INTERACTIVE);
     for (size_t i = 0; i < 20; i++)
         wait_and_free(f[i], RC_OK);
     wait_idle(s);
-    struct fake_job *held = fake_hold(s, &model);
+    struct fake_request *held = fake_hold(s, &model);
     for (uint32_t i = 0; i < 20; i++)
-        f[i] = fake_one(s, &model, i, 200, ASK_INTERACTIVE); /* 80 ms */
+        f[i] = fake_one(s, &model, i, 200, REQUEST_INTERACTIVE); /* 80 ms */
     (void)fake_add(late, 777, 200);
-    late->job.deadline_ns = clock_mono_ns() + 30000000;
+    late->request.deadline_ns = clock_mono_ns() + 30000000;
     CHECK(fake_submit(s, late, &retry_s) == RC_LIMIT);
     CHECK(retry_s >= 1 && retry_s <= 60);
-    late->job.deadline_ns = clock_mono_ns() + 5000000000;
+    late->request.deadline_ns = clock_mono_ns() + 5000000000;
     CHECK(fake_submit(s, late, &retry_s) == RC_OK);
     fake_open();
     for (size_t i = 0; i < 20; i++)
@@ -453,16 +458,16 @@ TEST(deadlines_that_cannot_be_met_are_refused)
 TEST(a_deadline_passes)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[3],
-                    *other = fake_one(s, &model, 9, 20, ASK_BULK);
+    struct fake_request *held = fake_hold(s, &model), *f[3],
+                        *other = fake_one(s, &model, 9, 20, REQUEST_BULK);
     int retry_s = 0;
 
     for (uint32_t i = 0; i < 3; i++) {
-        f[i] = fake_job(&model, ENG_VECTORS);
+        f[i] = fake_request(&model, ENG_VECTORS);
         (void)fake_add(f[i], 100 + i, 10);
         (void)fake_add(f[i], 200 + i, 10);
-        f[i]->job.deadline_ns = clock_mono_ns() + (i == 2 ? INT64_C(60000000000) : 1000000);
-        f[i]->job.class = i == 1 ? ASK_BULK : ASK_INTERACTIVE;
+        f[i]->request.deadline_ns = clock_mono_ns() + (i == 2 ? INT64_C(60000000000) : 1000000);
+        f[i]->request.class = i == 1 ? REQUEST_BULK : REQUEST_INTERACTIVE;
         CHECK(fake_submit(s, f[i], &retry_s) == RC_OK);
     }
     CHECK(sched_waiting_tokens(s) == 80);
@@ -486,20 +491,20 @@ TEST(a_deadline_passes)
 TEST(cancelled_at_every_stage)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *before = fake_job(&model, ENG_VECTORS), *waiting, *running, *flagged;
+    struct fake_request *before = fake_request(&model, ENG_VECTORS), *waiting, *running, *flagged;
     int retry_s = 0;
 
-    atomic_store(&before->job.cancelled, true);
+    atomic_store(&before->request.cancelled, true);
     (void)fake_add(before, 1, 5);
     CHECK(fake_submit(s, before, &retry_s) == RC_OK);
     wait_and_free(before, RC_LIMIT);
     CHECK(fake.batches == 0);
     running = fake_hold(s, &model);
-    waiting = fake_one(s, &model, 2, 5, ASK_INTERACTIVE);
-    flagged = fake_one(s, &model, 3, 5, ASK_BULK);
-    sched_cancel(s, &running->job);
-    sched_cancel(s, &waiting->job);
-    atomic_store(&flagged->job.cancelled, true); /* as a client that goes away does */
+    waiting = fake_one(s, &model, 2, 5, REQUEST_INTERACTIVE);
+    flagged = fake_one(s, &model, 3, 5, REQUEST_BULK);
+    sched_cancel(s, &running->request);
+    sched_cancel(s, &waiting->request);
+    atomic_store(&flagged->request.cancelled, true); /* as a client that goes away does */
     fake_open();
     wait_and_free(waiting, RC_LIMIT);
     wait_and_free(flagged, RC_LIMIT);
@@ -509,18 +514,18 @@ TEST(cancelled_at_every_stage)
     sched_free(s);
 }
 
-/* The source of many jobs goes away: one flag ends all that wait. */
+/* The source of many requests goes away: one flag ends all that wait. */
 TEST(many_are_cancelled_at_once)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *running = fake_hold(s, &model), *f[8];
+    struct fake_request *running = fake_hold(s, &model), *f[8];
     _Atomic bool gone = false;
     int retry_s = 0;
 
     for (uint32_t i = 0; i < ARRAY_SIZE(f); i++) {
-        f[i] = fake_job(&model, ENG_VECTORS);
+        f[i] = fake_request(&model, ENG_VECTORS);
         (void)fake_add(f[i], 10 + i, 5);
-        f[i]->job.gone = &gone;
+        f[i]->request.gone = &gone;
         CHECK(fake_submit(s, f[i], &retry_s) == RC_OK);
     }
     atomic_store(&gone, true);
@@ -536,19 +541,19 @@ TEST(many_are_cancelled_at_once)
 TEST(a_shared_text_outlives_its_owner)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[4];
+    struct fake_request *held = fake_hold(s, &model), *f[4];
 
     for (size_t i = 0; i < 4; i++)
-        f[i] = fake_one(s, &model, 5, 50, ASK_BULK);
+        f[i] = fake_one(s, &model, 5, 50, REQUEST_BULK);
     CHECK(sched_waiting_tokens(s) == 50);
-    struct fake_job *after = fake_one(s, &model, 6, 50, ASK_BULK);
-    sched_cancel(s, &f[0]->job);
-    sched_cancel(s, &f[2]->job);
+    struct fake_request *after = fake_one(s, &model, 6, 50, REQUEST_BULK);
+    sched_cancel(s, &f[0]->request);
+    sched_cancel(s, &f[2]->request);
     fake_go();
     fake_entered();
     wait_and_free(f[0], RC_LIMIT); /* its ids are gone from here on */
     wait_and_free(f[2], RC_LIMIT);
-    struct fake_job *joins = fake_one(s, &model, 5, 50, ASK_BULK); /* while it runs */
+    struct fake_request *joins = fake_one(s, &model, 5, 50, REQUEST_BULK); /* while it runs */
     fake_open();
     wait_and_free(f[1], RC_OK);
     wait_and_free(f[3], RC_OK);
@@ -567,13 +572,15 @@ TEST(a_shared_text_outlives_its_owner)
 TEST(the_same_text_is_computed_once)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[10], *inside = fake_job(&model, ENG_VECTORS);
-    struct fake_job *typed = fake_job(&model, ENG_VECTORS), *zero = fake_job(&model, ENG_VECTORS);
+    struct fake_request *held = fake_hold(s, &model), *f[10],
+                        *inside = fake_request(&model, ENG_VECTORS);
+    struct fake_request *typed = fake_request(&model, ENG_VECTORS),
+                        *zero = fake_request(&model, ENG_VECTORS);
     size_t shared = 0;
     int retry_s = 0;
 
     for (size_t i = 0; i < 10; i++)
-        f[i] = fake_one(s, &model, 5, 30, ASK_BULK);
+        f[i] = fake_one(s, &model, 5, 30, REQUEST_BULK);
     for (size_t i = 0; i < 4; i++)
         (void)fake_add(inside, 7, 20);
     CHECK(fake_submit(s, inside, &retry_s) == RC_OK);
@@ -605,11 +612,11 @@ TEST(the_same_text_is_computed_once)
 TEST(who_hurries_lifts_a_bulk_text)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[12];
+    struct fake_request *held = fake_hold(s, &model), *f[12];
 
     for (uint32_t i = 0; i < 10; i++)
-        f[i] = fake_one(s, &model, 100 + i, BUDGET, ASK_BULK);
-    f[10] = fake_one(s, &model, 109, BUDGET, ASK_INTERACTIVE);
+        f[i] = fake_one(s, &model, 100 + i, BUDGET, REQUEST_BULK);
+    f[10] = fake_one(s, &model, 109, BUDGET, REQUEST_INTERACTIVE);
     fake_go();
     fake_entered();
     CHECK(fake.log[1].first == 109);
@@ -625,10 +632,10 @@ TEST(who_hurries_lifts_a_bulk_text)
 TEST(one_hash_for_all)
 {
     struct sched *s = begin((struct sched_opts){ .one_hash = true, .cache_bytes = 1 << 20 });
-    struct fake_job *held = fake_hold(s, &model), *f[40];
+    struct fake_request *held = fake_hold(s, &model), *f[40];
 
     for (uint32_t i = 0; i < 40; i++)
-        f[i] = fake_one(s, &model, i / 2, 20 + i / 4, ASK_BULK);
+        f[i] = fake_one(s, &model, i / 2, 20 + i / 4, REQUEST_BULK);
     fake_open();
     for (size_t i = 0; i < 40; i++)
         wait_and_free(f[i], RC_OK);
@@ -636,7 +643,7 @@ TEST(one_hash_for_all)
     wait_idle(s);
     CHECK(fake.sequences == 21);
     for (uint32_t i = 0; i < 40; i++) {
-        struct fake_job *again = fake_one(s, &model, i / 2, 20 + i / 4, ASK_BULK);
+        struct fake_request *again = fake_one(s, &model, i / 2, 20 + i / 4, REQUEST_BULK);
         CHECK(again->calls == 1 && again->items[0].cached); /* inside sched_submit() */
         wait_and_free(again, RC_OK);
     }
@@ -648,12 +655,12 @@ TEST(the_cache_knows_version_and_kind)
 {
     struct metrics *m = metrics_new();
     struct sched *s = begin((struct sched_opts){ .cache_bytes = 1 << 20, .metrics = m });
-    struct fake_job *f;
+    struct fake_request *f;
     int retry_s = 0;
     static const bool want_hit[] = { false, true, false, false, false };
 
     for (size_t i = 0; i < ARRAY_SIZE(want_hit); i++) {
-        f = fake_job(&model, i == 3 || i == 4 ? ENG_TOKENS : ENG_VECTORS);
+        f = fake_request(&model, i == 3 || i == 4 ? ENG_TOKENS : ENG_VECTORS);
         (void)fake_add(f, 4, 12);
         if (i == 2)
             model.served.key++; /* swapped */
@@ -675,14 +682,14 @@ TEST(the_cache_knows_version_and_kind)
 
 /* ---- what fails */
 
-TEST(a_bad_text_costs_its_own_job)
+TEST(a_bad_text_costs_its_own_request)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[20];
+    struct fake_request *held = fake_hold(s, &model), *f[20];
     int retry_s = 0;
 
     for (uint32_t i = 0; i < 20; i++) {
-        f[i] = fake_job(&model, ENG_VECTORS);
+        f[i] = fake_request(&model, ENG_VECTORS);
         (void)fake_add(f[i], 100 + i, 5);
         (void)fake_add(f[i], 200 + i, 6);
         if (i == 3)
@@ -712,10 +719,10 @@ TEST(a_bad_text_costs_its_own_job)
     sched_free(s);
 }
 
-TEST(what_is_left_of_a_failed_job_does_not_run)
+TEST(what_is_left_of_a_failed_request_does_not_run)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     fake_add(f, 1, BUDGET)[1] = FAKE_FAILS;
@@ -732,7 +739,7 @@ TEST(what_is_left_of_a_failed_job_does_not_run)
 /* ---- threads and ends */
 
 static struct sched *the_sched;
-static struct fake_job *follow_up;
+static struct fake_request *follow_up;
 static _Atomic int on_lane_calls;
 
 static void count_call(void *arg)
@@ -741,11 +748,12 @@ static void count_call(void *arg)
     on_lane_calls++;
 }
 
-static void submit_more(struct fake_job *j)
+static void submit_more(struct fake_request *j)
 {
     int retry_s = 0;
 
-    sched_on_lane(j->job.model->lane, count_call, NULL); /* on its own thread: at once */
+    sched_on_device_queue(j->request.model->device_queue, count_call,
+                          NULL); /* on its own thread: at once */
     if (fake_submit(the_sched, follow_up, &retry_s) != RC_OK)
         follow_up->why = RC_USAGE;
 }
@@ -753,11 +761,11 @@ static void submit_more(struct fake_job *j)
 TEST(done_may_submit)
 {
     struct sched *s = the_sched = begin((struct sched_opts){ 0 });
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     on_lane_calls = 0;
-    follow_up = fake_job(&model, ENG_SCORES);
+    follow_up = fake_request(&model, ENG_SCORES);
     (void)fake_add(follow_up, 5, 5);
     (void)fake_add(f, 4, 5);
     f->then = submit_more;
@@ -775,11 +783,11 @@ TEST(lanes_do_not_wait_for_one_another)
     struct fake_model other;
 
     fake_model(&other, s, "other", "cuda:0", BUDGET);
-    CHECK(sched_lane(s, "cuda:0") == other.served.lane);
-    CHECK(other.served.lane != model.served.lane);
-    struct fake_job *held = fake_hold(s, &model);
+    CHECK(sched_device_queue(s, "cuda:0") == other.served.device_queue);
+    CHECK(other.served.device_queue != model.served.device_queue);
+    struct fake_request *held = fake_hold(s, &model);
     atomic_store(&fake.gated, false); /* the first stays at the gate */
-    struct fake_job *f = fake_one(s, &other, 1, 10, ASK_BULK);
+    struct fake_request *f = fake_one(s, &other, 1, 10, REQUEST_BULK);
     wait_and_free(f, RC_OK);
     CHECK(held->calls == 0);
     fake_go();
@@ -797,29 +805,29 @@ static void *open_late(void *arg)
 TEST(stop_ends_what_waits)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[30];
+    struct fake_request *held = fake_hold(s, &model), *f[30];
     pthread_t t;
     int retry_s = 0;
 
     for (uint32_t i = 0; i < 30; i++)
-        f[i] = fake_one(s, &model, i / 2, 100, i % 2 ? ASK_BULK : ASK_INTERACTIVE);
+        f[i] = fake_one(s, &model, i / 2, 100, i % 2 ? REQUEST_BULK : REQUEST_INTERACTIVE);
     CHECK(pthread_create(&t, NULL, open_late, NULL) == 0);
     sched_stop(s);
     for (size_t i = 0; i < 30; i++)
         CHECK(f[i]->calls == 1); /* it waited for them */
     CHECK(held->calls == 1);
-    CHECK(sched_jobs(s) == 0 && sched_waiting_tokens(s) == 0);
+    CHECK(sched_open_requests(s) == 0 && sched_waiting_tokens(s) == 0);
     pthread_join(t, NULL);
     for (size_t i = 0; i < 30; i++)
         wait_and_free(f[i], RC_LIMIT);
     wait_and_free(held, RC_OK);
-    struct fake_job *late = fake_job(&model, ENG_VECTORS);
+    struct fake_request *late = fake_request(&model, ENG_VECTORS);
     (void)fake_add(late, 1, 1);
     CHECK(fake_submit(s, late, &retry_s) == RC_LIMIT);
     fake_free(late);
     on_lane_calls = 0;
-    sched_on_lane(model.served.lane, count_call, NULL);
-    sched_on_lane(sched_lane(s, "new"), count_call, NULL);
+    sched_on_device_queue(model.served.device_queue, count_call, NULL);
+    sched_on_device_queue(sched_device_queue(s, "new"), count_call, NULL);
     CHECK(on_lane_calls == 2);
     sched_free(s);
 }
@@ -843,7 +851,7 @@ TEST(series_are_there_before_the_first_request)
         if (!strstr(buf_str(&b), lines[i]))
             fail_msg("no %s", lines[i]);
     buf_reset(&b);
-    wait_and_free(fake_one(s, &model, 1, 128, ASK_BULK), RC_OK);
+    wait_and_free(fake_one(s, &model, 1, 128, REQUEST_BULK), RC_OK);
     wait_idle(s);
     metrics_write(m, &b);
     assert_non_null(strstr(buf_str(&b), "stoker_batches_total{model=\"m\"} 1\n"));
@@ -866,7 +874,7 @@ TEST(the_last_batches)
     assert_non_null(strstr(buf_str(&b), "No batch"));
     buf_reset(&b);
     for (uint32_t i = 0; i < SCHED_BATCHES_KEPT + 10; i++)
-        wait_and_free(fake_one(s, &model, 1 + i, 1 + i % 100, ASK_BULK), RC_OK);
+        wait_and_free(fake_one(s, &model, 1 + i, 1 + i % 100, REQUEST_BULK), RC_OK);
     wait_idle(s);
     json_out_init(&w, &b, 0);
     sched_batches_json(s, &w);
@@ -895,9 +903,9 @@ TEST(an_idle_lane_begins_at_once)
 
     for (uint32_t i = 0; i < N; i++) {
         fake_sleep(200000);
-        struct fake_job *f = fake_one(s, &model, i, 20, ASK_INTERACTIVE);
+        struct fake_request *f = fake_one(s, &model, i, 20, REQUEST_INTERACTIVE);
         CHECK(fake_wait(f) == RC_OK);
-        took[i] = fake.last_begun_ns - f->job.submitted_ns;
+        took[i] = fake.last_begun_ns - f->request.submitted_ns;
         for (uint32_t k = i; k && took[k] < took[k - 1]; k--) {
             int64_t t = took[k];
             took[k] = took[k - 1];
@@ -912,7 +920,7 @@ TEST(an_idle_lane_begins_at_once)
     sched_free(s);
 }
 
-TEST_MAIN(cmocka_unit_test(one_job_of_each_kind),
+TEST_MAIN(cmocka_unit_test(one_request_of_each_kind),
           cmocka_unit_test(no_batch_is_above_its_budget_but_for_a_longer_text),
           cmocka_unit_test(kinds_and_models_do_not_mix),
           cmocka_unit_test(interactive_goes_first_and_bulk_has_its_share),
@@ -920,9 +928,9 @@ TEST_MAIN(cmocka_unit_test(one_job_of_each_kind),
           cmocka_unit_test(nothing_waits_beyond_its_bound),
           cmocka_unit_test(old_texts_are_not_passed_by_young_ones_of_better_length),
           cmocka_unit_test(batches_are_fuller_than_first_come_first_served),
-          cmocka_unit_test(a_job_is_taken_whole_or_not_at_all),
-          cmocka_unit_test(a_job_above_the_limit_runs_when_nothing_waits),
-          cmocka_unit_test(jobs_are_counted),
+          cmocka_unit_test(a_request_is_taken_whole_or_not_at_all),
+          cmocka_unit_test(a_request_above_the_limit_runs_when_nothing_waits),
+          cmocka_unit_test(requests_are_counted),
           cmocka_unit_test(who_fills_the_queue_shuts_out_nobody_else),
           cmocka_unit_test(deadlines_that_cannot_be_met_are_refused),
           cmocka_unit_test(a_deadline_passes), cmocka_unit_test(cancelled_at_every_stage),
@@ -931,8 +939,8 @@ TEST_MAIN(cmocka_unit_test(one_job_of_each_kind),
           cmocka_unit_test(the_same_text_is_computed_once),
           cmocka_unit_test(who_hurries_lifts_a_bulk_text), cmocka_unit_test(one_hash_for_all),
           cmocka_unit_test(the_cache_knows_version_and_kind),
-          cmocka_unit_test(a_bad_text_costs_its_own_job),
-          cmocka_unit_test(what_is_left_of_a_failed_job_does_not_run),
+          cmocka_unit_test(a_bad_text_costs_its_own_request),
+          cmocka_unit_test(what_is_left_of_a_failed_request_does_not_run),
           cmocka_unit_test(done_may_submit), cmocka_unit_test(lanes_do_not_wait_for_one_another),
           cmocka_unit_test(stop_ends_what_waits),
           cmocka_unit_test(series_are_there_before_the_first_request),

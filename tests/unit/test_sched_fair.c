@@ -18,7 +18,7 @@ static struct sched *begin(struct sched_opts o)
     return s;
 }
 
-static void end(struct fake_job *f, enum rc why)
+static void end(struct fake_request *f, enum rc why)
 {
     CHECK(fake_wait(f) == why);
     if (why == RC_OK)
@@ -27,24 +27,24 @@ static void end(struct fake_job *f, enum rc why)
 }
 
 /* `texts` long texts of one client, which says nothing of bulk. */
-static struct fake_job *large(struct sched *s, uint64_t client, uint32_t first, size_t texts)
+static struct fake_request *large(struct sched *s, uint64_t client, uint32_t first, size_t texts)
 {
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
-    f->job.client = client;
+    f->request.client = client;
     for (uint32_t i = 0; i < texts; i++)
         (void)fake_add(f, first + i, LONG);
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     return f;
 }
 
-static struct fake_job *little(struct sched *s, uint64_t client, uint32_t first)
+static struct fake_request *little(struct sched *s, uint64_t client, uint32_t first)
 {
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
-    f->job.client = client;
+    f->request.client = client;
     (void)fake_add(f, first, 4);
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     return f;
@@ -53,7 +53,8 @@ static struct fake_job *little(struct sched *s, uint64_t client, uint32_t first)
 static void warm_up(struct sched *s)
 {
     for (uint32_t i = 0; i < 12; i++)
-        end(fake_one(s, &model, 50000 + i, i % 2 ? BUDGET : BUDGET / 2, ASK_INTERACTIVE), RC_OK);
+        end(fake_one(s, &model, 50000 + i, i % 2 ? BUDGET : BUDGET / 2, REQUEST_INTERACTIVE),
+            RC_OK);
 }
 
 /* ---- a short request */
@@ -62,13 +63,13 @@ static void warm_up(struct sched *s)
 static void beside_bulk(size_t clients, bool same)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[CLIENTS];
+    struct fake_request *held = fake_hold(s, &model), *f[CLIENTS];
 
     for (uint32_t i = 0; i < clients; i++)
         f[i] = large(s, same ? 7 : i, 100 + 64 * i, 64);
     for (uint32_t round = 0; round < 5; round++) {
         size_t at = fake.batches; /* the one at the gate is at - 1 */
-        struct fake_job *one = little(s, same ? 7 : 1000, 40000 + round);
+        struct fake_request *one = little(s, same ? 7 : 1000, 40000 + round);
         fake_go();
         fake_entered();
         CHECK(fake.log[at].first == 40000 + round && fake.log[at].sequences == 1);
@@ -95,11 +96,11 @@ TEST(a_short_request_waits_for_one_batch)
 TEST(a_short_request_passes_those_of_middle_size)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[40];
+    struct fake_request *held = fake_hold(s, &model), *f[40];
 
     for (uint32_t i = 0; i < ARRAY_SIZE(f); i++)
-        f[i] = fake_one(s, &model, 100 + i, 200, ASK_INTERACTIVE);
-    struct fake_job *one = little(s, 0, 40000);
+        f[i] = fake_one(s, &model, 100 + i, 200, REQUEST_INTERACTIVE);
+    struct fake_request *one = little(s, 0, 40000);
     fake_go();
     fake_entered();
     CHECK(fake.log[1].first == 40000);
@@ -115,8 +116,8 @@ TEST(a_short_request_passes_those_of_middle_size)
 TEST(a_shared_text_runs_where_it_waits_less)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *bulk = large(s, 1, 100, 40);
-    struct fake_job *one = fake_job(&model, ENG_VECTORS);
+    struct fake_request *held = fake_hold(s, &model), *bulk = large(s, 1, 100, 40);
+    struct fake_request *one = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     (void)fake_add(one, 139, LONG);
@@ -125,7 +126,7 @@ TEST(a_shared_text_runs_where_it_waits_less)
     fake_go();
     fake_entered();
     CHECK(fake.log[1].first == 139);
-    atomic_store(&one->job.cancelled, true); /* too late: it runs */
+    atomic_store(&one->request.cancelled, true); /* too late: it runs */
     fake_open();
     CHECK(fake_wait(one) == RC_OK || one->why == RC_LIMIT);
     fake_free(one);
@@ -139,13 +140,13 @@ TEST(a_shared_text_runs_where_it_waits_less)
 TEST(a_shared_text_comes_back)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *bulk = large(s, 1, 100, 10);
-    struct fake_job *one = fake_job(&model, ENG_VECTORS);
+    struct fake_request *held = fake_hold(s, &model), *bulk = large(s, 1, 100, 10);
+    struct fake_request *one = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     (void)fake_add(one, 103, LONG);
     CHECK(fake_submit(s, one, &retry_s) == RC_OK);
-    sched_cancel(s, &one->job);
+    sched_cancel(s, &one->request);
     fake_open();
     end(one, RC_LIMIT);
     end(bulk, RC_OK);
@@ -168,12 +169,12 @@ static void note_text(size_t batch, uint32_t first, size_t tokens)
 TEST(clients_share_alike)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = fake_hold(s, &model), *f[8];
+    struct fake_request *held = fake_hold(s, &model), *f[8];
 
     fake.on_text = note_text;
     for (uint32_t i = 0; i < 8; i++)
         f[i] = large(s, 1, 1000 + 100 * i, 32);
-    struct fake_job *other = large(s, 2, 30000, 32);
+    struct fake_request *other = large(s, 2, 30000, 32);
     fake_open();
     for (size_t i = 0; i < 8; i++)
         end(f[i], RC_OK);
@@ -192,19 +193,19 @@ TEST(clients_share_alike)
 TEST(what_cannot_end_in_time_is_refused_on_an_idle_lane)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     atomic_store(&fake.sleep_per_token_ns, 20000); /* 50,000 tokens a second */
     warm_up(s);
     for (uint32_t i = 0; i < 40; i++)
         (void)fake_add(f, 100 + i, LONG); /* 102 ms */
-    f->job.deadline_ns = clock_mono_ns() + 50000000;
+    f->request.deadline_ns = clock_mono_ns() + 50000000;
     size_t before = fake.batches;
     CHECK(fake_submit(s, f, &retry_s) == RC_TIMEOUT);
     CHECK(strstr(f->msg, "and has 50 ms")); /* not "0.1 s" */
     CHECK(fake.batches == before && f->calls == 0);
-    f->job.deadline_ns = clock_mono_ns() + 5000000000;
+    f->request.deadline_ns = clock_mono_ns() + 5000000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     end(f, RC_OK);
     sched_free(s);
@@ -214,14 +215,14 @@ TEST(what_cannot_end_in_time_is_refused_on_an_idle_lane)
 TEST(equal_texts_are_foreseen_once)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     atomic_store(&fake.sleep_per_token_ns, 400000);
     warm_up(s);
     for (uint32_t i = 0; i < 40; i++)
         (void)fake_add(f, 100 + i % 2, LONG); /* 2 s, and 0.1 s of those that differ */
-    f->job.deadline_ns = clock_mono_ns() + 1500000000;
+    f->request.deadline_ns = clock_mono_ns() + 1500000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     end(f, RC_OK);
     sched_free(s);
@@ -231,15 +232,15 @@ TEST(equal_texts_are_foreseen_once)
 TEST(what_waited_too_long_elsewhere_is_not_too_large)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     atomic_store(&fake.sleep_per_token_ns, 20000);
     warm_up(s);
     for (uint32_t i = 0; i < 40; i++)
         (void)fake_add(f, 100 + i, LONG); /* 102 ms */
-    f->job.deadline_ns = clock_mono_ns() + 50000000;
-    f->job.begun_ns = clock_mono_ns() - 60000000000;
+    f->request.deadline_ns = clock_mono_ns() + 50000000;
+    f->request.begun_ns = clock_mono_ns() - 60000000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_LIMIT);
     CHECK(retry_s >= 1 && f->calls == 0);
     CHECK(strstr(f->msg, "it needs about") && strstr(f->msg, "--timeout-max"));
@@ -251,13 +252,13 @@ TEST(what_waited_too_long_elsewhere_is_not_too_large)
 TEST(what_was_taken_in_too_large_ends_early)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     atomic_store(&fake.sleep_per_token_ns, 20000);
     for (uint32_t i = 0; i < 64; i++)
         (void)fake_add(f, 100 + i, LONG); /* 164 ms */
-    f->job.deadline_ns = clock_mono_ns() + 110000000;
+    f->request.deadline_ns = clock_mono_ns() + 110000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     CHECK(fake_wait(f) == RC_TIMEOUT);
     CHECK(strstr(f->msg, "it needs about"));
@@ -271,16 +272,16 @@ TEST(what_was_taken_in_too_large_ends_early)
 TEST(small_batches_tell_nothing_of_large_ones)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *f = fake_job(&model, ENG_VECTORS), *one;
+    struct fake_request *f = fake_request(&model, ENG_VECTORS), *one;
     int retry_s = 0;
 
     atomic_store(&fake.sleep_ns, 20000000);
     for (uint32_t i = 0; i < 12; i++)
-        end(fake_one(s, &model, 50000 + i, 4, ASK_INTERACTIVE), RC_OK);
-    one = fake_one(s, &model, 60000, LONG, ASK_INTERACTIVE);
+        end(fake_one(s, &model, 50000 + i, 4, REQUEST_INTERACTIVE), RC_OK);
+    one = fake_one(s, &model, 60000, LONG, REQUEST_INTERACTIVE);
     for (uint32_t i = 0; i < 64; i++)
         (void)fake_add(f, 100 + i, LONG);
-    f->job.deadline_ns = clock_mono_ns() + 20000000000;
+    f->request.deadline_ns = clock_mono_ns() + 20000000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     end(one, RC_OK);
     end(f, RC_OK);
@@ -291,15 +292,15 @@ TEST(small_batches_tell_nothing_of_large_ones)
 TEST(what_small_batches_hid_ends_early)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     atomic_store(&fake.sleep_ns, 20000000);
     for (uint32_t i = 0; i < 12; i++)
-        end(fake_one(s, &model, 50000 + i, 4, ASK_INTERACTIVE), RC_OK);
+        end(fake_one(s, &model, 50000 + i, 4, REQUEST_INTERACTIVE), RC_OK);
     for (uint32_t i = 0; i < 64; i++)
         (void)fake_add(f, 100 + i, LONG);
-    f->job.deadline_ns = clock_mono_ns() + 400000000;
+    f->request.deadline_ns = clock_mono_ns() + 400000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     CHECK(fake_wait(f) == RC_TIMEOUT);
     CHECK(strstr(f->msg, "it needs about"));
@@ -310,24 +311,25 @@ TEST(what_small_batches_hid_ends_early)
 TEST(a_newcomer_does_not_make_others_late)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *first = fake_job(&model, ENG_VECTORS), *late = fake_job(&model, ENG_VECTORS);
+    struct fake_request *first = fake_request(&model, ENG_VECTORS),
+                        *late = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     atomic_store(&fake.sleep_per_token_ns, 200000);
     warm_up(s);
-    struct fake_job *held = fake_hold(s, &model);
+    struct fake_request *held = fake_hold(s, &model);
     for (uint32_t i = 0; i < 40; i++) {
         (void)fake_add(first, 100 + i, LONG); /* a second, or what this machine makes of it */
         (void)fake_add(late, 200 + i, LONG);
     }
     enum rc rc = RC_TIMEOUT; /* the first deadline that it can hold: no other fits beside it */
     for (int64_t ns = 1000000000; rc != RC_OK && ns < 60000000000; ns += ns / 4) {
-        first->job.deadline_ns = clock_mono_ns() + ns;
+        first->request.deadline_ns = clock_mono_ns() + ns;
         rc = fake_submit(s, first, &retry_s);
     }
     assert_int_equal(rc, RC_OK);
-    late->job.client = 9;
-    late->job.deadline_ns = clock_mono_ns() + 60000000000;
+    late->request.client = 9;
+    late->request.deadline_ns = clock_mono_ns() + 60000000000;
     CHECK(fake_submit(s, late, &retry_s) == RC_LIMIT);
     CHECK(retry_s >= 1);
     atomic_store(&fake.sleep_per_token_ns, 0);
@@ -353,13 +355,13 @@ static double mean_tokens(size_t from)
 static double room_at(int64_t batch_ns, int64_t fixed_ns, int64_t token_ns)
 {
     struct sched *s = begin((struct sched_opts){ .batch_ns = batch_ns });
-    struct fake_job *f[12];
+    struct fake_request *f[12];
 
     fake_model(&model, s, "m", "cpu", 4096);
     atomic_store(&fake.sleep_ns, fixed_ns);
     atomic_store(&fake.sleep_per_token_ns, token_ns);
     for (uint32_t i = 0; i < ARRAY_SIZE(f); i++) {
-        f[i] = fake_job(&model, ENG_VECTORS);
+        f[i] = fake_request(&model, ENG_VECTORS);
         int retry_s = 0;
         for (uint32_t k = 0; k < 64; k++)
             (void)fake_add(f[i], 100 + 64 * i + k, 32 + k);

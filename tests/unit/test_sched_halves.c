@@ -21,12 +21,12 @@ static struct device {
     pthread_cond_t changed;
     struct held held[ENG_IN_FLIGHT];
     size_t count, submits, most, nudges;
-    size_t jobs_done_at_submit; /* when the last one was */
+    size_t requests_done_at_submit; /* when the last one was */
     bool nudged, at_once;
     enum rc next_rc; /* of those that are done at once */
 } device = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
-static _Atomic size_t jobs_done;
+static _Atomic size_t requests_done;
 
 static enum rc submit(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
                       struct err *err)
@@ -41,7 +41,7 @@ static enum rc submit(struct eng *e, const struct eng_batch *b, enum eng_want wa
         d->held[d->count++] = (struct held){ *b, want, out, d->at_once, d->next_rc };
         d->submits++;
         d->most = d->count > d->most ? d->count : d->most;
-        d->jobs_done_at_submit = atomic_load(&jobs_done);
+        d->requests_done_at_submit = atomic_load(&requests_done);
     }
     pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->lock);
@@ -131,19 +131,19 @@ static struct sched *begin(bool at_once)
     device.nudged = false;
     device.at_once = at_once;
     device.next_rc = RC_OK;
-    atomic_store(&jobs_done, 0);
+    atomic_store(&requests_done, 0);
     return s;
 }
 
-static void count_done(struct fake_job *f)
+static void count_done(struct fake_request *f)
 {
     (void)f;
-    atomic_fetch_add(&jobs_done, 1);
+    atomic_fetch_add(&requests_done, 1);
 }
 
-static struct fake_job *ask(struct sched *s, uint32_t id, size_t tokens)
+static struct fake_request *ask(struct sched *s, uint32_t id, size_t tokens)
 {
-    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    struct fake_request *f = fake_request(&model, ENG_VECTORS);
     int retry_s = 0;
 
     f->then = count_done;
@@ -152,7 +152,7 @@ static struct fake_job *ask(struct sched *s, uint32_t id, size_t tokens)
     return f;
 }
 
-static void over(struct fake_job *f, enum rc why)
+static void over(struct fake_request *f, enum rc why)
 {
     CHECK(fake_wait(f) == why);
     CHECK(f->calls == 1);
@@ -166,7 +166,7 @@ static void over(struct fake_job *f, enum rc why)
 TEST(a_full_batch_goes_behind_the_one_that_runs)
 {
     struct sched *s = begin(false);
-    struct fake_job *a = ask(s, 1, SMALL), *b, *c;
+    struct fake_request *a = ask(s, 1, SMALL), *b, *c;
 
     wait_submits(1);
     b = ask(s, 2, FULL);
@@ -188,7 +188,7 @@ TEST(a_full_batch_goes_behind_the_one_that_runs)
 TEST(a_small_one_waits_for_more_but_not_for_rows_to_be_handed_out)
 {
     struct sched *s = begin(false);
-    struct fake_job *a = ask(s, 1, SMALL), *b, *c;
+    struct fake_request *a = ask(s, 1, SMALL), *b, *c;
 
     wait_submits(1);
     b = ask(s, 2, SMALL);
@@ -198,7 +198,7 @@ TEST(a_small_one_waits_for_more_but_not_for_rows_to_be_handed_out)
     CHECK(submits() == 1 && device.nudges == 0);
     finish(RC_OK);
     wait_submits(2);
-    CHECK(device.jobs_done_at_submit == 0); /* before the first was told */
+    CHECK(device.requests_done_at_submit == 0); /* before the first was told */
     over(a, RC_OK);
     finish(RC_OK);
     over(b, RC_OK);
@@ -210,7 +210,7 @@ TEST(a_small_one_waits_for_more_but_not_for_rows_to_be_handed_out)
 TEST(a_device_that_fails_under_two_batches)
 {
     struct sched *s = begin(false);
-    struct fake_job *a = ask(s, 1, FULL), *b;
+    struct fake_request *a = ask(s, 1, FULL), *b;
 
     wait_submits(1);
     b = ask(s, 2, FULL);
@@ -223,12 +223,12 @@ TEST(a_device_that_fails_under_two_batches)
     sched_free(s);
 }
 
-/* A job of texts in two batches ends once, when both are back, whichever fails. */
-TEST(a_job_in_two_batches)
+/* A request of texts in two batches ends once, when both are back, whichever fails. */
+TEST(a_request_in_two_batches)
 {
     for (int fails = 0; fails < 3; fails++) {
         struct sched *s = begin(false);
-        struct fake_job *f = fake_job(&model, ENG_TOKENS);
+        struct fake_request *f = fake_request(&model, ENG_TOKENS);
         int retry_s = 0;
 
         for (uint32_t i = 0; i < 4; i++)
@@ -239,7 +239,7 @@ TEST(a_job_in_two_batches)
         fake_sleep(3000000);
         CHECK(f->calls == 0);
         if (fails == 2)
-            sched_cancel(s, &f->job); /* what runs, runs */
+            sched_cancel(s, &f->request); /* what runs, runs */
         finish(RC_OK);
         CHECK(fake_wait(f) == (fails == 2 ? f->why : RC_OK)); /* text by text it worked */
         if (f->why == RC_OK)
@@ -253,7 +253,7 @@ TEST(a_job_in_two_batches)
 TEST(it_stops_with_two_on_their_way)
 {
     struct sched *s = begin(false);
-    struct fake_job *a = ask(s, 1, FULL), *b, *c;
+    struct fake_request *a = ask(s, 1, FULL), *b, *c;
 
     wait_submits(1);
     b = ask(s, 2, FULL);
@@ -283,42 +283,42 @@ static void call(void *arg)
 /* Many clients, cancels, the same texts, calls on the lane, a device that fails now and then. */
 TEST(storm)
 {
-    enum { JOBS = 400, ROUNDS = 12 };
+    enum { REQUESTS = 400, ROUNDS = 12 };
     struct sched *s = begin(true);
-    static struct fake_job *jobs[JOBS];
+    static struct fake_request *requests[REQUESTS];
     size_t good = 0;
     uint32_t x = 1;
 
     for (size_t round = 0; round < ROUNDS; round++) {
         device.next_rc = round % 4 == 3 ? RC_NODEV : RC_OK;
-        for (size_t i = 0; i < JOBS; i++) {
+        for (size_t i = 0; i < REQUESTS; i++) {
             int retry_s = 0;
-            jobs[i] = fake_job(&model, i % 5 ? ENG_VECTORS : ENG_TOKENS);
+            requests[i] = fake_request(&model, i % 5 ? ENG_VECTORS : ENG_TOKENS);
             for (size_t k = 0; k <= i % 4; k++) {
                 x = x * 1664525 + 1013904223;
-                (void)fake_add(jobs[i], 1 + x % 300, 1 + (x >> 20) % FULL);
+                (void)fake_add(requests[i], 1 + x % 300, 1 + (x >> 20) % FULL);
             }
-            jobs[i]->job.class = i % 3 ? ASK_INTERACTIVE : ASK_BULK;
-            if (fake_submit(s, jobs[i], &retry_s) != RC_OK) {
-                fake_free(jobs[i]);
-                jobs[i] = NULL;
+            requests[i]->request.class = i % 3 ? REQUEST_INTERACTIVE : REQUEST_BULK;
+            if (fake_submit(s, requests[i], &retry_s) != RC_OK) {
+                fake_free(requests[i]);
+                requests[i] = NULL;
             } else if (x >> 28 == 0) {
-                sched_cancel(s, &jobs[i]->job);
+                sched_cancel(s, &requests[i]->request);
             }
             if (i % 100 == 50)
-                sched_on_lane(model.served.lane, call, &device);
+                sched_on_device_queue(model.served.device_queue, call, &device);
         }
-        for (size_t i = 0; i < JOBS; i++) {
-            if (!jobs[i])
+        for (size_t i = 0; i < REQUESTS; i++) {
+            if (!requests[i])
                 continue;
-            enum rc why = fake_wait(jobs[i]);
+            enum rc why = fake_wait(requests[i]);
             CHECK(why == RC_OK || why == RC_LIMIT || (why == RC_FAIL && round % 4 == 3));
-            CHECK(why != RC_OK || fake_rows_right(jobs[i]));
+            CHECK(why != RC_OK || fake_rows_right(requests[i]));
             good += why == RC_OK;
-            fake_free(jobs[i]);
+            fake_free(requests[i]);
         }
     }
-    CHECK(good > JOBS);
+    CHECK(good > REQUESTS);
     CHECK(sched_waiting_tokens(s) == 0);
     sched_free(s);
     CHECK(device.count == 0);
@@ -327,5 +327,5 @@ TEST(storm)
 TEST_MAIN(cmocka_unit_test(a_full_batch_goes_behind_the_one_that_runs),
           cmocka_unit_test(a_small_one_waits_for_more_but_not_for_rows_to_be_handed_out),
           cmocka_unit_test(a_device_that_fails_under_two_batches),
-          cmocka_unit_test(a_job_in_two_batches), cmocka_unit_test(it_stops_with_two_on_their_way),
-          cmocka_unit_test(storm))
+          cmocka_unit_test(a_request_in_two_batches),
+          cmocka_unit_test(it_stops_with_two_on_their_way), cmocka_unit_test(storm))

@@ -27,16 +27,16 @@ static size_t length(uint32_t *x)
 }
 
 /* Texts of few kinds, so that many are the same; now and then one that fails. */
-static void make(struct fake_job *f, uint32_t *x)
+static void make(struct fake_request *f, uint32_t *x)
 {
     size_t count = 1 + next(x) % 12;
 
-    f->job.model = &models[next(x) % 3].served;
-    f->job.want = (enum eng_want)(next(x) % 3);
-    f->job.class = next(x) % 2 ? ASK_BULK : ASK_INTERACTIVE;
-    f->job.deadline_ns = next(x) % 8 ? 0 : clock_mono_ns() + (int64_t)(next(x) % 3000000);
-    f->job.count = 0;
-    atomic_store(&f->job.cancelled, next(x) % 50 == 0);
+    f->request.model = &models[next(x) % 3].served;
+    f->request.want = (enum eng_want)(next(x) % 3);
+    f->request.class = next(x) % 2 ? REQUEST_BULK : REQUEST_INTERACTIVE;
+    f->request.deadline_ns = next(x) % 8 ? 0 : clock_mono_ns() + (int64_t)(next(x) % 3000000);
+    f->request.count = 0;
+    atomic_store(&f->request.cancelled, next(x) % 50 == 0);
     for (size_t i = 0; i < count; i++) {
         size_t n = length(x);
         uint32_t *ids = fake_add(f, next(x) % 40, next(x) % 2 ? n : 10 + next(x) % 3);
@@ -50,16 +50,16 @@ static void make(struct fake_job *f, uint32_t *x)
     }
 }
 
-static bool has_bad(const struct fake_job *f)
+static bool has_bad(const struct fake_request *f)
 {
     bool bad = false;
 
-    for (size_t i = 0; i < f->job.count; i++)
+    for (size_t i = 0; i < f->request.count; i++)
         bad |= f->ids[i][0] == FAKE_FAILS || f->ids[i][0] == FAKE_NAN;
     return bad;
 }
 
-static void check(struct fake_job *f)
+static void check(struct fake_request *f)
 {
     enum rc why = fake_wait(f);
     bool ok = f->calls == 1;
@@ -69,8 +69,8 @@ static void check(struct fake_job *f)
     else if (why == RC_FAIL)
         ok = ok && has_bad(f) && f->msg[0];
     else if (why == RC_TIMEOUT)
-        ok = ok && f->job.deadline_ns && /* it passed, or it was foreseen */
-             (f->job.deadline_ns <= f->job.ended_ns || strstr(f->msg, "it needs about"));
+        ok = ok && f->request.deadline_ns && /* it passed, or it was foreseen */
+             (f->request.deadline_ns <= f->request.ended_ns || strstr(f->msg, "it needs about"));
     else
         ok = ok && why == RC_LIMIT; /* cancelled, or stopped */
     wrong += !ok;
@@ -80,17 +80,17 @@ static void check(struct fake_job *f)
 static void *client(void *arg)
 {
     uint32_t x = (uint32_t)(uintptr_t)arg * 2654435761u + 17;
-    struct fake_job *f[IN_FLIGHT];
+    struct fake_request *f[IN_FLIGHT];
     bool out[IN_FLIGHT] = { false };
     int retry_s = 0;
 
     for (size_t i = 0; i < IN_FLIGHT; i++)
-        f[i] = fake_job(&models[0], ENG_VECTORS);
+        f[i] = fake_request(&models[0], ENG_VECTORS);
     for (size_t r = 0; r < rounds * IN_FLIGHT; r++) {
         size_t i = r % IN_FLIGHT;
         if (out[i]) {
             if (next(&x) % 20 == 0)
-                sched_cancel(the_sched, &f[i]->job);
+                sched_cancel(the_sched, &f[i]->request);
             check(f[i]);
         }
         make(f[i], &x);
@@ -143,7 +143,7 @@ static void load(struct sched_opts o)
         "# %zu ok, %zu failed, %zu cancelled, %zu late, %zu refused; %zu batches of %.1f\n",
         ends[0], ends[-RC_FAIL], ends[-RC_LIMIT], ends[-RC_TIMEOUT], refused, fake.batches,
         (double)fake.sequences / (double)fake.batches);
-    while (sched_jobs(the_sched))
+    while (sched_open_requests(the_sched))
         fake_sleep(100000);
     CHECK(sched_waiting_tokens(the_sched) == 0);
     CHECK(ends[0] > 0 && ends[-RC_FAIL] > 0 && ends[-RC_LIMIT] > 0);
@@ -153,7 +153,7 @@ static void load(struct sched_opts o)
     sched_free(the_sched);
 }
 
-TEST(every_job_has_its_rows)
+TEST(every_request_has_its_rows)
 {
     load((struct sched_opts){ 0 });
 }
@@ -166,7 +166,7 @@ TEST(with_a_cache)
 TEST(with_one_hash_and_little_room)
 {
     load((struct sched_opts){
-        .one_hash = true, .cache_bytes = 5000, .queue_tokens_max = 600, .queue_jobs_max = 12 });
+        .one_hash = true, .cache_bytes = 5000, .queue_tokens_max = 600, .queue_requests_max = 12 });
 }
 
 TEST(stop_under_load)
@@ -177,7 +177,7 @@ TEST(stop_under_load)
     atomic_store(&fake.sleep_ns, 200000);
     fake_sleep(20000000);
     sched_stop(the_sched);
-    CHECK(sched_jobs(the_sched) == 0 && sched_waiting_tokens(the_sched) == 0);
+    CHECK(sched_open_requests(the_sched) == 0 && sched_waiting_tokens(the_sched) == 0);
     join(threads);
     CHECK(refused > 0);
     sched_free(the_sched);
@@ -186,7 +186,7 @@ TEST(stop_under_load)
 /* Jobs wait when the scheduler is freed: each is told. */
 TEST(free_with_jobs_waiting)
 {
-    struct fake_job *f[60];
+    struct fake_request *f[60];
 
     for (size_t round = 0; round < 20; round++) {
         struct fake_model m;
@@ -195,7 +195,7 @@ TEST(free_with_jobs_waiting)
         fake_model(&m, the_sched, "a", "cpu", BUDGET);
         atomic_store(&fake.sleep_ns, 50000);
         for (uint32_t i = 0; i < ARRAY_SIZE(f); i++)
-            f[i] = fake_one(the_sched, &m, i, 20 + i, i % 2 ? ASK_BULK : ASK_INTERACTIVE);
+            f[i] = fake_one(the_sched, &m, i, 20 + i, i % 2 ? REQUEST_BULK : REQUEST_INTERACTIVE);
         fake_sleep((int64_t)round * 20000);
         sched_free(the_sched);
         for (uint32_t i = 0; i < ARRAY_SIZE(f); i++) {
@@ -210,7 +210,7 @@ TEST(free_with_jobs_waiting)
 TEST(versions_come_and_go)
 {
     struct fake_model *m = xcalloc(1, sizeof(*m));
-    struct fake_job *f[5];
+    struct fake_request *f[5];
 
     the_sched = fake_sched((struct sched_opts){ .cache_bytes = 100000 });
     assert_non_null(the_sched);
@@ -218,7 +218,7 @@ TEST(versions_come_and_go)
         fake_model(m, the_sched, "a", v % 3 ? "cpu" : "cuda:0", 20 + v);
         m->served.key = v;
         for (uint32_t i = 0; i < ARRAY_SIZE(f); i++)
-            f[i] = fake_one(the_sched, m, i, 15, ASK_BULK);
+            f[i] = fake_one(the_sched, m, i, 15, REQUEST_BULK);
         for (uint32_t i = 0; i < ARRAY_SIZE(f); i++) {
             CHECK(fake_wait(f[i]) == RC_OK && fake_rows_right(f[i]) && !f[i]->items[0].cached);
             fake_free(f[i]);
@@ -229,6 +229,6 @@ TEST(versions_come_and_go)
     free(m);
 }
 
-TEST_MAIN(cmocka_unit_test(every_job_has_its_rows), cmocka_unit_test(with_a_cache),
+TEST_MAIN(cmocka_unit_test(every_request_has_its_rows), cmocka_unit_test(with_a_cache),
           cmocka_unit_test(with_one_hash_and_little_room), cmocka_unit_test(stop_under_load),
           cmocka_unit_test(free_with_jobs_waiting), cmocka_unit_test(versions_come_and_go))

@@ -14,9 +14,9 @@ enum { BUDGET = 4096 };
 
 static struct {
     struct sched sched;
-    struct lane lane;
-    struct seen seen;
-    struct lane_queue queue;
+    struct device_queue device_queue;
+    struct model_record record;
+    struct model_queue queue;
     int64_t now_ns;
 } box;
 
@@ -24,23 +24,23 @@ static void begin(void)
 {
     memset(&box, 0, sizeof(box));
     box.sched.o = (struct sched_opts){ .batch_ns = 500 * MS,
-                                       .queue_jobs_max = 100,
+                                       .queue_requests_max = 100,
                                        .queue_tokens_max = 1000000 };
-    box.lane.sched = &box.sched;
-    box.lane.queues = &box.queue;
-    box.queue = (struct lane_queue){ .seen = &box.seen, .budget = BUDGET, .texts_max = 64 };
+    box.device_queue.sched = &box.sched;
+    box.device_queue.queues = &box.queue;
+    box.queue = (struct model_queue){ .record = &box.record, .budget = BUDGET, .texts_max = 64 };
     box.now_ns = 1000 * S;
 }
 
 static void ran(size_t tokens, int64_t ns)
 {
     box.now_ns += ns;
-    pace_add(&box.seen.pace, tokens, box.now_ns - ns, box.now_ns);
+    pace_add(&box.record.pace, tokens, box.now_ns - ns, box.now_ns);
 }
 
 static double needs_ms(size_t tokens)
 {
-    return pace_ns(&box.seen.pace, tokens, BUDGET) / (double)MS;
+    return pace_ns(&box.record.pace, tokens, BUDGET) / (double)MS;
 }
 
 /* Healthy: a token takes 0.1 ms. */
@@ -60,24 +60,26 @@ static void pause_at(size_t tokens)
 
 static struct err why_not;
 
-static enum rc come(struct job *j, struct work *w, size_t tokens, int64_t time_ns)
+static enum rc come(struct request *r, size_t tokens, int64_t time_ns)
 {
     enum sched_refuse why;
 
-    *j = (struct job){ .submitted_ns = box.now_ns, .deadline_ns = box.now_ns + time_ns };
-    *w = (struct work){ .job = j, .queue = &box.queue, .tokens = tokens, .joined = tokens };
-    w->class = ASK_BULK;
-    w->count = tokens / 256 ? tokens / 256 : 1;
+    *r = (struct request){ .submitted_ns = box.now_ns,
+                           .deadline_ns = box.now_ns + time_ns,
+                           .queue = &box.queue,
+                           .class = REQUEST_BULK,
+                           .waiting_tokens = tokens,
+                           .joined_tokens = tokens,
+                           .pending_count = tokens / 256 ? tokens / 256 : 1 };
     why_not = (struct err){ 0 };
-    return admit(&box.lane, w, &why, &why_not);
+    return admit(&box.device_queue, r, &why, &why_not);
 }
 
 static enum rc asked(size_t tokens, int64_t time_ns)
 {
-    struct job j;
-    struct work w;
+    struct request r;
 
-    return come(&j, &w, tokens, time_ns);
+    return come(&r, tokens, time_ns);
 }
 
 TEST(a_batch_is_not_slower_than_a_larger_one_since)
@@ -134,8 +136,7 @@ TEST(a_first_batch_that_stood_still)
 
 TEST(one_comes_in_to_measure_an_old_speed)
 {
-    struct job j;
-    struct work w;
+    struct request r;
 
     begin();
     warm_up();
@@ -144,14 +145,14 @@ TEST(one_comes_in_to_measure_an_old_speed)
     box.now_ns += 9 * S;
     CHECK(asked(2048, 3 * S) == RC_TIMEOUT);
     box.now_ns += 2 * S;
-    CHECK(come(&j, &w, 2048, 3 * S) == RC_OK && w.unsure);
+    CHECK(come(&r, 2048, 3 * S) == RC_OK && r.unsure);
     CHECK(asked(2048, 3 * S) == RC_TIMEOUT); /* one only */
     CHECK(asked(3072, 3 * S) == RC_TIMEOUT);
-    CHECK(admit_again(&box.lane, &w, box.now_ns, &why_not) == RC_OK && w.unsure);
+    CHECK(admit_again(&box.device_queue, &r, box.now_ns, &why_not) == RC_OK && r.unsure);
     ran(256, 26 * MS); /* that says nothing of it */
-    CHECK(admit_again(&box.lane, &w, box.now_ns, &why_not) == RC_OK && w.unsure);
+    CHECK(admit_again(&box.device_queue, &r, box.now_ns, &why_not) == RC_OK && r.unsure);
     ran(2048, 205 * MS);
-    CHECK(admit_again(&box.lane, &w, box.now_ns, &why_not) == RC_OK && !w.unsure);
+    CHECK(admit_again(&box.device_queue, &r, box.now_ns, &why_not) == RC_OK && !r.unsure);
     CHECK(asked(2048, 3 * S) == RC_OK);
     CHECK(asked(3072, 3 * S) == RC_OK);
 }
@@ -159,18 +160,17 @@ TEST(one_comes_in_to_measure_an_old_speed)
 /* It is slow indeed: one is let in each time, and sent away after its first batch. */
 TEST(what_is_too_large_stays_too_large)
 {
-    struct job j;
-    struct work w;
+    struct request r;
 
     begin();
     warm_up();
     CHECK(asked(64 * 4096, 3 * S) == RC_TIMEOUT);
     box.now_ns += 20 * S;
-    CHECK(come(&j, &w, 64 * 4096, 3 * S) == RC_OK && w.unsure);
+    CHECK(come(&r, 64 * 4096, 3 * S) == RC_OK && r.unsure);
     CHECK(asked(64 * 4096, 3 * S) == RC_TIMEOUT);
-    w.tokens -= 4096;
+    r.waiting_tokens -= 4096;
     ran(4096, 410 * MS);
-    CHECK(admit_again(&box.lane, &w, box.now_ns, &why_not) == RC_TIMEOUT);
+    CHECK(admit_again(&box.device_queue, &r, box.now_ns, &why_not) == RC_TIMEOUT);
     CHECK(strstr(why_not.msg, "it needs about 26."));
     CHECK(asked(64 * 4096, 3 * S) == RC_TIMEOUT);
 }
@@ -178,29 +178,27 @@ TEST(what_is_too_large_stays_too_large)
 /* No time is left for it beside what waits: it could not measure anything. */
 TEST(nobody_comes_to_measure_when_others_take_the_time)
 {
-    struct job j = { 0 };
-    struct work waits = { .job = &j, .queue = &box.queue, .class = ASK_BULK };
+    struct request waits = { .queue = &box.queue, .class = REQUEST_BULK };
 
     begin();
     warm_up();
     pause_at(2048);
     box.now_ns += 20 * S;
-    waits.tokens = waits.joined = 40 * 4096;
-    box.lane.works = &waits;
-    box.lane.tokens = waits.tokens;
-    box.lane.jobs = 1;
+    waits.waiting_tokens = waits.joined_tokens = 40 * 4096;
+    box.device_queue.requests = &waits;
+    box.device_queue.tokens = waits.waiting_tokens;
+    box.device_queue.request_count = 1;
     CHECK(asked(2048, 3 * S) == RC_TIMEOUT);
-    box.lane.jobs = 0;
-    box.lane.works = NULL;
-    box.lane.tokens = 0;
+    box.device_queue.request_count = 0;
+    box.device_queue.requests = NULL;
+    box.device_queue.tokens = 0;
     CHECK(asked(2048, 3 * S) == RC_OK);
 }
 
 /* A refusal does not contradict itself. */
 TEST(what_is_needed_is_told_above_what_there_is)
 {
-    struct job j = { 0 };
-    struct work waits = { .job = &j, .queue = &box.queue, .class = ASK_BULK };
+    struct request waits = { .queue = &box.queue, .class = REQUEST_BULK };
 
     begin();
     warm_up();
@@ -210,10 +208,10 @@ TEST(what_is_needed_is_told_above_what_there_is)
     CHECK(strstr(why_not.msg, "it needs about 26 ms and has 1.0 ms"));
     CHECK(asked(1, 99 * MS / 1000) == RC_TIMEOUT);
     CHECK(strstr(why_not.msg, "it needs about 0.2 ms and has 0.1 ms"));
-    waits.tokens = waits.joined = 4096;
-    box.lane.works = &waits;
-    box.lane.tokens = waits.tokens;
-    box.lane.jobs = 1;
+    waits.waiting_tokens = waits.joined_tokens = 4096;
+    box.device_queue.requests = &waits;
+    box.device_queue.tokens = waits.waiting_tokens;
+    box.device_queue.request_count = 1;
     CHECK(asked(4096, 900 * MS) == RC_LIMIT); /* it would end after 819 ms */
     CHECK(strstr(why_not.msg, "needs about 819 ms, and of the 900 ms that it has a fifth is kept"));
 }

@@ -384,7 +384,7 @@ static const struct opt opts_serve[] = {
         "of memory for unpacked bodies, numbers and replies of all calls (default: 4GiB)"),
     OPT_NUMBER(0, "connections-max", connections, 1, 1000000,
                "open connections (default: 10000, or what the machine can hold)"),
-    OPT_NUMBER(0, "front-threads", front_threads, 1, SERVE_FRONT_THREADS_MAX,
+    OPT_NUMBER(0, "front-threads", frontend_threads, 1, SERVE_FRONTEND_THREADS_MAX,
                "threads that tokenise and write (default: one a CPU, 2 to 8)"),
     OPT(0, "access-log", STR, access_log, "FILE", "a JSON line a request; - is standard output"),
     OPT(0, "any-model", FLAG, any_model, NULL,

@@ -26,7 +26,7 @@ struct serve_args {
     struct opt_strs models;
     const char *spec, *listen, *token_file, *tls_cert, *tls_key, *dtype, *device, *cache, *body;
     const char *timeout, *drain, *head_timeout, *body_timeout, *access_log, *port, *rerank_port;
-    int64_t threads, items, connections, batch_tokens, front_threads;
+    int64_t threads, items, connections, batch_tokens, frontend_threads;
     const char *fallback, *device_timeout, *batch_time, *timeout_max, *body_total, *text_max,
         *calls_max;
     const char *admin_token_file, *admin_socket, *metrics_token_file;
@@ -41,7 +41,7 @@ struct serve_args {
 struct serve_plan {
     struct spec *spec; /* NULL: none */
     struct serve_opts o;
-    struct model_opts models[MODELS_MAX];
+    struct serve_model models[MODELS_MAX];
     char *names[MODELS_MAX];         /* owned: NAME of NAME=DIR */
     bool fetch;                      /* from the Hub */
     struct hub_name hub[MODELS_MAX]; /* of models that were named by it */
@@ -49,7 +49,7 @@ struct serve_plan {
     struct model_prompt *prompts[MODELS_MAX]; /* owned */
     char devices[MODELS_MAX][SERVE_DEVICES_BYTES_MAX];
     const struct spec_model *of_spec[MODELS_MAX]; /* NULL: an option's */
-    struct pool_opts pools[POOLS_MAX];
+    struct serve_pool pools[POOLS_MAX];
     char *pool_names[ARGS_REPEAT_MAX]; /* owned: NAME of --pool NAME=SIZE */
     struct cmd_keys keys;
     const char *origins[ARGS_REPEAT_MAX + 1], *hosts[ARGS_REPEAT_MAX + 1];

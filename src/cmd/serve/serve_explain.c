@@ -178,7 +178,7 @@ static void server_limits(struct explain *x, const struct spec_serve *s)
                    "256 bytes for each token of the model, 1 MiB at least");
     server_bytes(x, "calls_max", o.calls_bytes_max, x->a->calls_max, s ? &s->calls_bytes_max : NULL,
                  "memory that all calls together may hold");
-    server_number(x, "queue_max", o.queue_jobs_max, false, s ? &s->queue_max : NULL,
+    server_number(x, "queue_max", o.queue_requests_max, false, s ? &s->queue_max : NULL,
                   "more are answered 429 at once");
     server_number(x, "connections_max", o.connections_max, x->a->connections,
                   s ? &s->connections_max : NULL,

@@ -105,7 +105,8 @@ static enum rc device_of(struct serve_plan *p, size_t i, const struct spec_model
 }
 
 /* What the file says of vectors; what it does not say is the model's and the APIs' affair. */
-static void vectors_of(const struct serve_plan *p, const struct spec_model *m, struct model_opts *o)
+static void vectors_of(const struct serve_plan *p, const struct spec_model *m,
+                       struct serve_model *o)
 {
     static const char *const poolings[] = {
         [SPEC_POOLING_MEAN] = "mean", [SPEC_POOLING_CLS] = "cls", [SPEC_POOLING_LAST] = "last"
@@ -113,7 +114,7 @@ static void vectors_of(const struct serve_plan *p, const struct spec_model *m, s
 
     o->pooling = m->pooling == SPEC_POOLING_AUTO ? NULL : poolings[m->pooling];
     if (spec_where(p->spec, &m->normalize).line)
-        o->normalize = m->normalize ? ASK_YES : ASK_NO;
+        o->normalize = m->normalize ? SERVE_YES : SERVE_NO;
 }
 
 /* The hub's cache names a folder after its commit: snapshots/COMMIT.  Others do not say it. */
@@ -138,7 +139,7 @@ static enum rc revision_of(struct serve_plan *p, const struct spec_model *m, con
 }
 
 /* Options go before the file. */
-static void options_win(struct model_opts *o, const struct serve_args *a)
+static void options_win(struct serve_model *o, const struct serve_args *a)
 {
     (void)eng_dtype_parse(a->dtype, &o->dtype); /* the option has a list of choices */
     o->device = a->device ? a->device : o->device;
@@ -154,7 +155,7 @@ static enum rc model_of_spec(struct serve_plan *p, const struct spec_model *m,
 {
     const struct serve_args *a = ctx->opts;
     size_t i = p->o.model_count;
-    struct model_opts *o = &p->models[i];
+    struct serve_model *o = &p->models[i];
     static const char *const kinds[] = { [SPEC_MODEL_EMBEDDING] = "embedding",
                                          [SPEC_MODEL_RERANK] = "reranker",
                                          [SPEC_MODEL_CLASSIFY] = "classifier" };
@@ -170,20 +171,20 @@ static enum rc model_of_spec(struct serve_plan *p, const struct spec_model *m,
         revision_of(p, m, p->dirs[i], err))
         return err->code;
     p->of_spec[i] = m;
-    *o = (struct model_opts){ .name = m->name,
-                              .dir = p->dirs[i],
-                              .device = o->device,
-                              .dtype = a->dtype ? ENG_AUTO : dtype_of(m),
-                              .fallback = str_eq(m->fallback, "auto") ? NULL : m->fallback,
-                              .fallback_at_start = m->fallback_at_start,
-                              .on_demand = m->load == SPEC_LOAD_ON_DEMAND,
-                              .pool = m->pool,
-                              .kind = kinds[m->kind],
-                              .batch_texts = (size_t)maybe_or(m->batch, 0),
-                              .priority = priority_of(m->priority),
-                              .batch_tokens = (size_t)maybe_or(m->batch_tokens, 0),
-                              .max_tokens = (size_t)maybe_or(m->max_tokens, 0),
-                              .memory_bytes = (uint64_t)maybe_or(m->memory_bytes, 0) };
+    *o = (struct serve_model){ .name = m->name,
+                               .dir = p->dirs[i],
+                               .device = o->device,
+                               .dtype = a->dtype ? ENG_AUTO : dtype_of(m),
+                               .fallback = str_eq(m->fallback, "auto") ? NULL : m->fallback,
+                               .fallback_at_start = m->fallback_at_start,
+                               .on_demand = m->load == SPEC_LOAD_ON_DEMAND,
+                               .pool = m->pool,
+                               .kind = kinds[m->kind],
+                               .batch_texts = (size_t)maybe_or(m->batch, 0),
+                               .priority = priority_of(m->priority),
+                               .batch_tokens = (size_t)maybe_or(m->batch_tokens, 0),
+                               .max_tokens = (size_t)maybe_or(m->max_tokens, 0),
+                               .memory_bytes = (uint64_t)maybe_or(m->memory_bytes, 0) };
     for (size_t k = 0; k < m->aliases.count && k < MODELS_ALIASES_MAX; k++)
         o->aliases[o->alias_count++] = m->aliases.items[k];
     p->prompts[i] = xcalloc(m->prompts.count ? m->prompts.count : 1, sizeof(*p->prompts[i]));
@@ -205,7 +206,7 @@ static void serve_of_spec(struct serve_plan *p, const struct spec_serve *s)
     p->o.ports[1] = (int)s->rerank_port;
     p->o.items_max = (size_t)s->items_max;
     p->o.body_bytes_max = (size_t)s->body_bytes_max;
-    p->o.queue_jobs_max = (size_t)s->queue_max;
+    p->o.queue_requests_max = (size_t)s->queue_max;
     if (spec_where(p->spec, &s->connections_max).line) /* else as many as the machine can hold */
         p->o.connections_max = (size_t)s->connections_max;
     p->o.timeout_ms = (int)s->timeout_ms;
@@ -244,8 +245,8 @@ static enum rc from_spec(struct serve_plan *p, const char *path, struct cmd_ctx 
     serve_of_spec(p, &p->spec->serve);
     for (size_t i = 0; i < p->spec->pool_count && i < POOLS_MAX; i++)
         p->pools[p->o.pool_count++] =
-            (struct pool_opts){ p->spec->pools[i].name, (uint64_t)p->spec->pools[i].size_bytes,
-                                priority_of(p->spec->pools[i].priority) };
+            (struct serve_pool){ p->spec->pools[i].name, (uint64_t)p->spec->pools[i].size_bytes,
+                                 priority_of(p->spec->pools[i].priority) };
     for (size_t i = 0; rc == RC_OK && i < p->spec->model_count; i++)
         rc = model_of_spec(p, &p->spec->models[i], ctx, err);
     return rc;
@@ -270,7 +271,7 @@ static enum rc model_of_arg(struct serve_plan *p, const char *arg, const struct 
     base = strrchr(of_hub ? p->hub[i].repo : p->dirs[i], '/');
     p->names[i] = eq ? xstrndup(arg, (size_t)(eq - arg)) : xstrdup(base ? base + 1 : p->dirs[i]);
     p->models[i] =
-        (struct model_opts){ .name = p->names[i], .dir = p->dirs[i], .priority = MODELS_MEDIUM };
+        (struct serve_model){ .name = p->names[i], .dir = p->dirs[i], .priority = MODELS_MEDIUM };
     for (size_t k = 0; k < i && of_hub;
          k++) /* two revisions of one model: the first has the name */
         of_hub = !str_eq(p->hub[k].repo, p->hub[i].repo);
@@ -299,7 +300,7 @@ static enum rc pool_of_arg(struct serve_plan *p, size_t n, const char *arg, stru
         return err_set(err, RC_LIMIT, "more than %d pools", POOLS_MAX);
     if (at == p->o.pool_count)
         p->pools[p->o.pool_count++] =
-            (struct pool_opts){ .name = p->pool_names[n], .priority = MODELS_MEDIUM };
+            (struct serve_pool){ .name = p->pool_names[n], .priority = MODELS_MEDIUM };
     p->pools[at].bytes = bytes;
     return RC_OK;
 }
@@ -471,7 +472,7 @@ static enum rc from_args(struct serve_plan *p, const struct cmd_ctx *ctx, struct
         rc = ports_of_sockets(p, err);
     p->o.items_max = a->items ? (size_t)a->items : p->o.items_max;
     p->o.connections_max = a->connections ? (size_t)a->connections : p->o.connections_max;
-    p->o.front_threads = (int)a->front_threads;
+    p->o.frontend_threads = (int)a->frontend_threads;
     p->o.allow_anyone = a->insecure;
     p->o.no_te_metrics = a->no_te_metrics;
     p->o.any_model = p->o.any_model || a->any_model;
@@ -538,10 +539,10 @@ void serve_plan_needs_start(const struct serve_plan *p, const struct serve_plan 
         { "limits",
           a->items_max != b->items_max || a->body_bytes_max != b->body_bytes_max ||
               a->text_bytes_max != b->text_bytes_max || a->calls_bytes_max != b->calls_bytes_max ||
-              a->connections_max != b->connections_max || a->queue_jobs_max != b->queue_jobs_max ||
-              a->timeout_ms != b->timeout_ms || a->timeout_max_ms != b->timeout_max_ms ||
-              a->batch_ms != b->batch_ms || a->drain_ms != b->drain_ms ||
-              a->head_ms != b->head_ms || a->body_ms != b->body_ms ||
+              a->connections_max != b->connections_max ||
+              a->queue_requests_max != b->queue_requests_max || a->timeout_ms != b->timeout_ms ||
+              a->timeout_max_ms != b->timeout_max_ms || a->batch_ms != b->batch_ms ||
+              a->drain_ms != b->drain_ms || a->head_ms != b->head_ms || a->body_ms != b->body_ms ||
               a->body_total_ms != b->body_total_ms || a->cache_bytes != b->cache_bytes },
     };
 

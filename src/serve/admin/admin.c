@@ -20,18 +20,18 @@ void admin_reply_json(struct http_exchange *x, int status, struct buf *body)
 }
 
 static void reply_error_as(struct http_exchange *x, enum api_family family, int status,
-                           enum ask_error kind, const char *why)
+                           enum fault_kind kind, const char *why)
 {
-    struct ask_fault f = { .kind = kind };
+    struct request_fault f = { .kind = kind };
     struct buf body = { 0 };
 
-    (void)ask_fault(&f, kind, NULL, "%s", why);
+    (void)fault_set(&f, kind, NULL, "%s", why);
     (void)api_error(family, &f, &body);
     http_reply(x, status, "application/json", &body, NULL);
     buf_release(&body);
 }
 
-void admin_reply_error(struct http_exchange *x, int status, enum ask_error kind, const char *why)
+void admin_reply_error(struct http_exchange *x, int status, enum fault_kind kind, const char *why)
 {
     reply_error_as(x, API_OPENAI, status, kind, why);
 }
@@ -80,7 +80,7 @@ static void on_model(void *arg, struct http_exchange *x)
         admin_reply_json(x, 200, &body);
         return;
     }
-    admin_reply_error(x, 404, ASK_E_NO_MODEL, err.msg);
+    admin_reply_error(x, 404, FAULT_NO_MODEL, err.msg);
 }
 
 static void on_pools(void *arg, struct http_exchange *x)
@@ -102,14 +102,15 @@ static void on_pools(void *arg, struct http_exchange *x)
 static void info_limits(struct json_out *w, const struct serve *s, const struct served *m)
 {
     json_kv_int(w, "max_concurrent_requests",
-                (int64_t)(s->o.queue_jobs_max ? s->o.queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT));
+                (int64_t)(s->o.queue_requests_max ? s->o.queue_requests_max
+                                                  : SCHED_QUEUE_REQUESTS_DEFAULT));
     json_kv_int(w, "max_input_length", (int64_t)m->max_tokens);
     json_kv_int(w, "max_batch_tokens", (int64_t)m->batch_tokens);
     json_key(w, "max_batch_requests");
     json_add_null(w);
     json_kv_int(w, "max_client_batch_size", (int64_t)s->o.items_max);
     json_kv_bool(w, "auto_truncate", true);
-    json_kv_int(w, "tokenization_workers", (int64_t)s->o.front_threads);
+    json_kv_int(w, "tokenization_workers", (int64_t)s->o.frontend_threads);
     json_kv_str(w, "version", STOKER_VERSION);
     json_key(w, "sha");
     json_add_null(w);
@@ -175,7 +176,7 @@ static void on_info(void *arg, struct http_exchange *x)
     struct buf body = { 0 };
 
     (void)http_query(http_request(x), "model", name, sizeof(name));
-    switch (models_acquire(s->models, name, ASK_IDS, &m, &err)) {
+    switch (models_acquire(s->models, name, REQUEST_IDS, &m, &err)) {
     case MODELS_READY:
         json_out_init(&w, &body, 0);
         info_json(&w, s, m);
@@ -183,16 +184,16 @@ static void on_info(void *arg, struct http_exchange *x)
         admin_reply_json(x, 200, &body);
         return;
     case MODELS_LOADING:
-        reply_error_as(x, API_TEI, 503, ASK_E_LOADING, "the model is being loaded");
+        reply_error_as(x, API_TEI, 503, FAULT_LOADING, "the model is being loaded");
         return;
     case MODELS_NONE:
-        reply_error_as(x, API_TEI, 404, ASK_E_NO_MODEL, err.msg);
+        reply_error_as(x, API_TEI, 404, FAULT_NO_MODEL, err.msg);
         return;
     case MODELS_FAILED:
-        reply_error_as(x, API_TEI, 500, ASK_E_BACKEND, err.msg);
+        reply_error_as(x, API_TEI, 500, FAULT_BACKEND, err.msg);
         return;
     case MODELS_CHANGED:
-        reply_error_as(x, API_TEI, 503, ASK_E_CHANGED, err.msg);
+        reply_error_as(x, API_TEI, 503, FAULT_CHANGED, err.msg);
         return;
     }
 }
@@ -218,7 +219,7 @@ static void on_batches(void *arg, struct http_exchange *x)
 
     if (http_query(http_request(x), "format", format, sizeof(format)) && !str_eq(format, "svg") &&
         !str_eq(format, "json")) {
-        admin_reply_error(x, 400, ASK_E_INVALID, "'format' must be json or svg");
+        admin_reply_error(x, 400, FAULT_INVALID, "'format' must be json or svg");
         return;
     }
     if (str_eq(format, "svg")) {
@@ -264,7 +265,7 @@ static void on_routes(void *arg, struct http_exchange *x)
     buf_release(&body);
 }
 
-/* ---- the access log of what never became a call; frontend.c logs those */
+/* ---- the access log of what never became a request of an API; frontend.c logs those */
 
 void admin_on_done(void *serve, const struct http_request *req, int status, size_t bytes_out,
                    int64_t end_ns, bool gone)

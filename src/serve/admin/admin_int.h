@@ -8,7 +8,7 @@
 extern const struct http_route admin_routes[]; /* ends with path NULL; arg: struct serve */
 /* Takes what is in `body`. */
 void admin_reply_json(struct http_exchange *x, int status, struct buf *body);
-void admin_reply_error(struct http_exchange *x, int status, enum ask_error kind, const char *why);
+void admin_reply_error(struct http_exchange *x, int status, enum fault_kind kind, const char *why);
 /* http_opts.on_done: the access log. */
 void admin_on_done(void *serve, const struct http_request *req, int status, size_t bytes_out,
                    int64_t end_ns, bool gone);

@@ -77,9 +77,9 @@ static void reply_failed(struct http_exchange *x, const struct err *err)
     bool own = err->code == RC_FAIL || err->code == RC_TIMEOUT;
 
     if (err->code == RC_LIMIT)
-        admin_reply_error(x, 507, ASK_E_NO_MEMORY, err->msg);
+        admin_reply_error(x, 507, FAULT_NO_MEMORY, err->msg);
     else
-        admin_reply_error(x, own ? 500 : 400, own ? ASK_E_BACKEND : ASK_E_INVALID, err->msg);
+        admin_reply_error(x, own ? 500 : 400, own ? FAULT_BACKEND : FAULT_INVALID, err->msg);
 }
 
 static void reply_over(const struct serve *s, struct load_wait *w, const struct models_loaded *is,
@@ -93,11 +93,11 @@ static void reply_over(const struct serve *s, struct load_wait *w, const struct 
         reply_failed(w->x, err);
         break;
     case MODELS_LOAD_REPLACED:
-        admin_reply_error(w->x, 409, ASK_E_INVALID, err->msg);
+        admin_reply_error(w->x, 409, FAULT_INVALID, err->msg);
         break;
     case MODELS_LOAD_RUNS:
         if (atomic_load(&s->stopping))
-            admin_reply_error(w->x, 503, ASK_E_STOPPING, "the server is stopping");
+            admin_reply_error(w->x, 503, FAULT_STOPPING, "the server is stopping");
         else
             reply_status(w->x, 202, w->name, "loading", NULL);
         break;
@@ -197,25 +197,25 @@ static enum rc read_dtype(const char *name, enum eng_dtype *out, struct err *err
     return err_set(err, RC_USAGE, "dtype '%s' is not auto, f32, bf16, int8, f16 or fp8", name);
 }
 
-static enum rc read_choice(const struct json *b, const char *name, enum ask_choice *out,
+static enum rc read_choice(const struct json *b, const char *name, enum serve_choice *out,
                            struct err *err)
 {
     const struct json *v = json_get(b, name);
     struct maybe is = json_bool(v);
 
-    *out = ASK_DEFAULT;
+    *out = SERVE_DEFAULT;
     if (is.known)
-        *out = is.v ? ASK_YES : ASK_NO;
+        *out = is.v ? SERVE_YES : SERVE_NO;
     else if (v && v->type != JSON_NULL)
         return err_set(err, RC_USAGE, "'%s' must be true or false", name);
     return RC_OK;
 }
 
 /* What its vectors are, and where they are computed when its device fails. */
-static enum rc read_rest(const struct json *b, struct model_opts *o, struct err *err)
+static enum rc read_rest(const struct json *b, struct serve_model *o, struct err *err)
 {
     const char *load = json_str(json_get(b, "load"));
-    enum ask_choice early;
+    enum serve_choice early;
 
     o->fallback = json_str(json_get(b, "fallback"));
     o->pooling = json_str(json_get(b, "pooling"));
@@ -224,7 +224,7 @@ static enum rc read_rest(const struct json *b, struct model_opts *o, struct err 
     if (read_choice(b, "normalize", &o->normalize, err) ||
         read_choice(b, "fallback_at_start", &early, err))
         return err->code;
-    o->fallback_at_start = early == ASK_YES;
+    o->fallback_at_start = early == SERVE_YES;
     if (load && !str_eq(load, "at_start") && !str_eq(load, "on_demand"))
         return err_set(err, RC_USAGE, "load '%.64s' is not at_start or on_demand", load);
     o->on_demand = str_eq(load, "on_demand");
@@ -271,7 +271,7 @@ static enum rc check_members(const struct json *b, struct err *err)
     return RC_OK;
 }
 
-static enum rc read_load(const struct json *b, struct model_opts *o, struct err *err)
+static enum rc read_load(const struct json *b, struct serve_model *o, struct err *err)
 {
     const struct json *aliases = json_get(b, "aliases");
     struct maybe batch = json_int(json_get(b, "batch_tokens"));
@@ -327,7 +327,7 @@ static void on_load(void *arg, struct http_exchange *x)
 {
     struct serve *s = arg;
     const struct http_request *r = http_request(x);
-    struct model_opts o = { 0 };
+    struct serve_model o = { 0 };
     struct arena a = { 0 };
     struct json *b = NULL;
     struct err err = { 0 };
@@ -345,7 +345,7 @@ static void on_load(void *arg, struct http_exchange *x)
         rc = models_load_begin(s->models, &o, &ticket, &err);
     if (rc != RC_OK)
         admin_reply_error(x, rc == RC_LIMIT ? 507 : 400,
-                          rc == RC_LIMIT ? ASK_E_NO_MEMORY : ASK_E_INVALID, err.msg);
+                          rc == RC_LIMIT ? FAULT_NO_MEMORY : FAULT_INVALID, err.msg);
     else if (wait_ms)
         wait_for(s, x, o.name, ticket, wait_ms);
     else
@@ -371,7 +371,7 @@ static void on_unload(void *arg, struct http_exchange *x)
         reply_status(x, 202, name, "unloading", NULL);
     } else {
         admin_reply_error(x, rc == RC_NODEV ? 404 : 400,
-                          rc == RC_NODEV ? ASK_E_NO_MODEL : ASK_E_INVALID, err.msg);
+                          rc == RC_NODEV ? FAULT_NO_MODEL : FAULT_INVALID, err.msg);
     }
     arena_release(&a);
 }

@@ -9,12 +9,12 @@
 #include <stdio.h>
 
 static const char *const error_names[] = {
-    [ASK_E_JSON] = "json",         [ASK_E_EMPTY] = "empty",         [ASK_E_INVALID] = "invalid",
-    [ASK_E_TOO_LONG] = "too_long", [ASK_E_TOO_MANY] = "too_many",   [ASK_E_NO_MODEL] = "no_model",
-    [ASK_E_MODEL_KIND] = "kind",   [ASK_E_LOADING] = "loading",     [ASK_E_OVERLOADED] = "overload",
-    [ASK_E_DEADLINE] = "deadline", [ASK_E_TOKENIZER] = "tokenizer", [ASK_E_BACKEND] = "backend",
-    [ASK_E_NO_MEMORY] = "memory",  [ASK_E_STOPPING] = "stopping",   [ASK_E_TOO_LARGE] = "too_large",
-    [ASK_E_CHANGED] = "changed",
+    [FAULT_JSON] = "json",         [FAULT_EMPTY] = "empty",         [FAULT_INVALID] = "invalid",
+    [FAULT_TOO_LONG] = "too_long", [FAULT_TOO_MANY] = "too_many",   [FAULT_NO_MODEL] = "no_model",
+    [FAULT_MODEL_KIND] = "kind",   [FAULT_LOADING] = "loading",     [FAULT_OVERLOADED] = "overload",
+    [FAULT_DEADLINE] = "deadline", [FAULT_TOKENIZER] = "tokenizer", [FAULT_BACKEND] = "backend",
+    [FAULT_NO_MEMORY] = "memory",  [FAULT_STOPPING] = "stopping",   [FAULT_TOO_LARGE] = "too_large",
+    [FAULT_CHANGED] = "changed",
 };
 
 struct stats {
@@ -25,7 +25,7 @@ struct stats {
     const struct http_server *http; /* NULL: not yet */
 };
 
-const char *stats_error_name(enum ask_error e)
+const char *stats_error_name(enum fault_kind e)
 {
     return error_names[e];
 }
@@ -126,18 +126,18 @@ static double seconds(int64_t ns)
     return (double)ns * 1e-9;
 }
 
-static void count_work(struct stats *s, const struct call *c)
+static void count_work(struct stats *s, const struct request *r)
 {
-    const char *model = c->model->name;
-    const struct answer_times *t = &c->answer.times;
+    const char *model = r->model->name;
+    const struct response_times *t = &r->response.times;
     uint64_t cut = 0, found = 0;
 
-    for (size_t i = 0; i < c->ask.count; i++) {
-        cut += c->answer.items[i].truncated;
-        found += c->answer.items[i].cached;
+    for (size_t i = 0; i < r->count; i++) {
+        cut += r->texts[i].truncated;
+        found += r->texts[i].cached;
     }
-    counter_add(metrics_counter(s->items, model), c->ask.count);
-    counter_add(metrics_counter(s->tokens, model), c->answer.tokens_total);
+    counter_add(metrics_counter(s->items, model), r->count);
+    counter_add(metrics_counter(s->tokens, model), r->response.tokens_total);
     counter_add(metrics_counter(s->truncated, model), cut);
     counter_add(metrics_counter(s->cached, model), found);
     histogram_add(metrics_histogram(s->stages, model, "parse"), seconds(t->parse));
@@ -156,15 +156,15 @@ void stats_refused(struct stats *s, int status)
     counter_add(metrics_counter(s->refused, code), 1);
 }
 
-void stats_call(struct stats *s, const struct call *c, int status)
+void stats_request(struct stats *s, const struct request *r, int status)
 {
     char code[16];
 
     snprintf(code, sizeof(code), "%d", status);
-    counter_add(metrics_counter(s->requests, c->api->path, code), 1);
-    histogram_add(metrics_histogram(s->seconds, c->api->path), seconds(c->answer.times.total));
+    counter_add(metrics_counter(s->requests, r->api->path, code), 1);
+    histogram_add(metrics_histogram(s->seconds, r->api->path), seconds(r->response.times.total));
     if (status >= 400)
-        counter_add(metrics_counter(s->errors, error_names[c->fault.kind]), 1);
-    else if (c->job.count)
-        count_work(s, c);
+        counter_add(metrics_counter(s->errors, error_names[r->fault.kind]), 1);
+    else if (r->submitted_ns)
+        count_work(s, r);
 }

@@ -37,23 +37,23 @@ static const char *const failures[] = { "batch_size", "dropped",      "inference
                                         "overloaded", "tokenization", "validation" };
 
 /* TEI's words for what went wrong. */
-static const char *failure_of(enum ask_error e)
+static const char *failure_of(enum fault_kind e)
 {
     switch (e) {
-    case ASK_E_OVERLOADED:
+    case FAULT_OVERLOADED:
         return "overloaded";
-    case ASK_E_TOO_MANY:
-    case ASK_E_TOO_LARGE:
+    case FAULT_TOO_MANY:
+    case FAULT_TOO_LARGE:
         return "batch_size";
-    case ASK_E_TOKENIZER:
+    case FAULT_TOKENIZER:
         return "tokenization";
-    case ASK_E_BACKEND:
-    case ASK_E_NO_MEMORY:
-    case ASK_E_CHANGED:
+    case FAULT_BACKEND:
+    case FAULT_NO_MEMORY:
+    case FAULT_CHANGED:
         return "inference";
-    case ASK_E_MODEL_KIND:
+    case FAULT_MODEL_KIND:
         return "model_type";
-    case ASK_E_DEADLINE:
+    case FAULT_DEADLINE:
         return "dropped";
     default:
         return "validation";
@@ -144,10 +144,10 @@ static double seconds(int64_t ns)
     return (double)ns * 1e-9;
 }
 
-static void count_inputs(const struct te_inputs *in, const struct call *c, bool ok)
+static void count_inputs(const struct te_inputs *in, const struct request *r, bool ok)
 {
-    const struct answer_times *times = &c->answer.times;
-    size_t n = c->ask.count;
+    const struct response_times *times = &r->response.times;
+    size_t n = r->count;
 
     counter_add(in->count, n);
     if (!ok)
@@ -159,37 +159,37 @@ static void count_inputs(const struct te_inputs *in, const struct call *c, bool 
     histogram_add_many(in->run, seconds(times->run), n);
 }
 
-static void count_success(struct te_metrics *t, const struct call *c, const char *method)
+static void count_success(struct te_metrics *t, const struct request *r, const char *method)
 {
-    const struct answer_times *times = &c->answer.times;
+    const struct response_times *times = &r->response.times;
 
     counter_add(metrics_counter(t->success, method), 1);
     histogram_add(t->duration, seconds(times->total));
     histogram_add(t->tokenize, seconds(times->tokenize));
     histogram_add(t->queue, seconds(times->queue));
     histogram_add(t->run, seconds(times->run));
-    for (size_t i = 0; i < c->ask.count; i++)
-        histogram_add(t->length, (double)c->answer.items[i].tokens);
+    for (size_t i = 0; i < r->count; i++)
+        histogram_add(t->length, (double)r->texts[i].tokens);
 }
 
-void te_metrics_call(struct te_metrics *t, const struct call *c, int status)
+void te_metrics_request(struct te_metrics *t, const struct request *r, int status)
 {
-    const char *method = methods[!c->ask.single];
+    const char *method = methods[!r->single];
     bool ok = status < 400;
 
     if (!t)
         return;
     if (!ok)
-        counter_add(metrics_counter(t->failure, failure_of(c->fault.kind)), 1);
-    if (c->ask.what == ASK_IDS || c->ask.what == ASK_TEXTS)
+        counter_add(metrics_counter(t->failure, failure_of(r->fault.kind)), 1);
+    if (r->what == REQUEST_IDS || r->what == REQUEST_TEXTS)
         return; /* TEI counts what its model computes */
     counter_add(metrics_counter(t->count, method), 1);
-    if (c->model)
-        count_inputs(c->ask.what == ASK_VECTORS || c->ask.what == ASK_TOKENS ? &t->embed
+    if (r->model)
+        count_inputs(r->what == REQUEST_VECTORS || r->what == REQUEST_TOKENS ? &t->embed
                                                                              : &t->predict,
-                     c, ok);
+                     r, ok);
     if (ok)
-        count_success(t, c, method);
+        count_success(t, r, method);
 }
 
 void te_metrics_batch(struct te_metrics *t, size_t texts, size_t tokens)

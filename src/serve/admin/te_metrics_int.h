@@ -8,14 +8,14 @@
 #define SERVE_ADMIN_TE_METRICS_INT_H
 #include "metrics/metrics.h"
 
-struct call;
+struct request;
 struct te_metrics;
 
 struct te_metrics *te_metrics_new(struct metrics *m);
 void te_metrics_free(struct te_metrics *t); /* NULL is fine */
 /* The rest takes NULL too: nothing is counted.  Any thread. */
-/* A call that was answered, with its status. */
-void te_metrics_call(struct te_metrics *t, const struct call *c, int status);
+/* A request that was answered, with its status. */
+void te_metrics_request(struct te_metrics *t, const struct request *c, int status);
 void te_metrics_batch(struct te_metrics *t, size_t texts, size_t tokens); /* one that ran */
 void te_metrics_wait(struct te_metrics *t, int texts); /* more that wait; below 0: fewer */
 

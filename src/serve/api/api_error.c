@@ -18,83 +18,83 @@ struct word {
     const char *code; /* OpenAI; NULL: none */
 };
 
-enum { KINDS = ASK_E_STOPPING + 1, FAMILIES = API_LLAMA + 1 };
+enum { KINDS = FAULT_STOPPING + 1, FAMILIES = API_LLAMA + 1 };
 
 static const struct word tei[KINDS] = {
-    [ASK_E_JSON] = { 400, "Validation", NULL },
-    [ASK_E_EMPTY] = { 400, "Empty", NULL },
-    [ASK_E_INVALID] = { 422, "Validation", NULL },
-    [ASK_E_TOO_LONG] = { 422, "Validation", NULL },
-    [ASK_E_TOO_MANY] = { 422, "Validation", NULL },
-    [ASK_E_TOO_LARGE] = { 413, "Validation", NULL },
-    [ASK_E_NO_MODEL] = { 404, "Validation", NULL },
-    [ASK_E_MODEL_KIND] = { 424, "Backend", NULL },
-    [ASK_E_LOADING] = { 503, "Unhealthy", NULL },
-    [ASK_E_OVERLOADED] = { 429, "Overloaded", NULL },
-    [ASK_E_DEADLINE] = { 504, "Overloaded", NULL },
-    [ASK_E_TOKENIZER] = { 422, "Tokenizer", NULL },
-    [ASK_E_BACKEND] = { 424, "Backend", NULL },
-    [ASK_E_NO_MEMORY] = { 503, "Unhealthy", NULL },
-    [ASK_E_CHANGED] = { 503, "Unhealthy", NULL },
-    [ASK_E_STOPPING] = { 503, "Unhealthy", NULL },
+    [FAULT_JSON] = { 400, "Validation", NULL },
+    [FAULT_EMPTY] = { 400, "Empty", NULL },
+    [FAULT_INVALID] = { 422, "Validation", NULL },
+    [FAULT_TOO_LONG] = { 422, "Validation", NULL },
+    [FAULT_TOO_MANY] = { 422, "Validation", NULL },
+    [FAULT_TOO_LARGE] = { 413, "Validation", NULL },
+    [FAULT_NO_MODEL] = { 404, "Validation", NULL },
+    [FAULT_MODEL_KIND] = { 424, "Backend", NULL },
+    [FAULT_LOADING] = { 503, "Unhealthy", NULL },
+    [FAULT_OVERLOADED] = { 429, "Overloaded", NULL },
+    [FAULT_DEADLINE] = { 504, "Overloaded", NULL },
+    [FAULT_TOKENIZER] = { 422, "Tokenizer", NULL },
+    [FAULT_BACKEND] = { 424, "Backend", NULL },
+    [FAULT_NO_MEMORY] = { 503, "Unhealthy", NULL },
+    [FAULT_CHANGED] = { 503, "Unhealthy", NULL },
+    [FAULT_STOPPING] = { 503, "Unhealthy", NULL },
 };
 
 static const struct word openai[KINDS] = {
-    [ASK_E_JSON] = { 400, "invalid_request_error", NULL },
-    [ASK_E_EMPTY] = { 400, "invalid_request_error", NULL },
-    [ASK_E_INVALID] = { 400, "invalid_request_error", NULL },
-    [ASK_E_TOO_LONG] = { 400, "invalid_request_error", "context_length_exceeded" },
-    [ASK_E_TOO_MANY] = { 400, "invalid_request_error", NULL },
-    [ASK_E_TOO_LARGE] = { 413, "invalid_request_error", "request_too_large" },
-    [ASK_E_NO_MODEL] = { 404, "invalid_request_error", "model_not_found" },
-    [ASK_E_MODEL_KIND] = { 400, "invalid_request_error", "model_not_supported" },
-    [ASK_E_LOADING] = { 503, "server_error", "model_loading" },
-    [ASK_E_OVERLOADED] = { 429, "tokens", "rate_limit_exceeded" },
-    [ASK_E_DEADLINE] = { 504, "server_error", "timeout" },
-    [ASK_E_TOKENIZER] = { 400, "invalid_request_error", NULL },
-    [ASK_E_BACKEND] = { 500, "server_error", NULL },
-    [ASK_E_NO_MEMORY] = { 503, "server_error", "out_of_memory" },
-    [ASK_E_CHANGED] = { 503, "server_error", "model_changed" },
-    [ASK_E_STOPPING] = { 503, "server_error", "shutting_down" },
+    [FAULT_JSON] = { 400, "invalid_request_error", NULL },
+    [FAULT_EMPTY] = { 400, "invalid_request_error", NULL },
+    [FAULT_INVALID] = { 400, "invalid_request_error", NULL },
+    [FAULT_TOO_LONG] = { 400, "invalid_request_error", "context_length_exceeded" },
+    [FAULT_TOO_MANY] = { 400, "invalid_request_error", NULL },
+    [FAULT_TOO_LARGE] = { 413, "invalid_request_error", "request_too_large" },
+    [FAULT_NO_MODEL] = { 404, "invalid_request_error", "model_not_found" },
+    [FAULT_MODEL_KIND] = { 400, "invalid_request_error", "model_not_supported" },
+    [FAULT_LOADING] = { 503, "server_error", "model_loading" },
+    [FAULT_OVERLOADED] = { 429, "tokens", "rate_limit_exceeded" },
+    [FAULT_DEADLINE] = { 504, "server_error", "timeout" },
+    [FAULT_TOKENIZER] = { 400, "invalid_request_error", NULL },
+    [FAULT_BACKEND] = { 500, "server_error", NULL },
+    [FAULT_NO_MEMORY] = { 503, "server_error", "out_of_memory" },
+    [FAULT_CHANGED] = { 503, "server_error", "model_changed" },
+    [FAULT_STOPPING] = { 503, "server_error", "shutting_down" },
 };
 
 /* What that server finds itself has a name; what its HTTP layer says has the status's words. */
 static const struct word vllm[KINDS] = {
-    [ASK_E_JSON] = { 400, "Bad Request", NULL },
-    [ASK_E_EMPTY] = { 400, "BadRequestError", NULL },
-    [ASK_E_INVALID] = { 400, "BadRequestError", NULL },
-    [ASK_E_TOO_LONG] = { 400, "BadRequestError", NULL },
-    [ASK_E_TOO_MANY] = { 400, "BadRequestError", NULL },
-    [ASK_E_TOO_LARGE] = { 413, "Request Entity Too Large", NULL },
-    [ASK_E_NO_MODEL] = { 404, "NotFoundError", NULL },
-    [ASK_E_MODEL_KIND] = { 400, "BadRequestError", NULL },
-    [ASK_E_LOADING] = { 503, "Service Unavailable", NULL },
-    [ASK_E_OVERLOADED] = { 429, "Too Many Requests", NULL },
-    [ASK_E_DEADLINE] = { 504, "Gateway Timeout", NULL },
-    [ASK_E_TOKENIZER] = { 400, "BadRequestError", NULL },
-    [ASK_E_BACKEND] = { 500, "InternalServerError", NULL },
-    [ASK_E_NO_MEMORY] = { 503, "Service Unavailable", NULL },
-    [ASK_E_CHANGED] = { 503, "Service Unavailable", NULL },
-    [ASK_E_STOPPING] = { 503, "Service Unavailable", NULL },
+    [FAULT_JSON] = { 400, "Bad Request", NULL },
+    [FAULT_EMPTY] = { 400, "BadRequestError", NULL },
+    [FAULT_INVALID] = { 400, "BadRequestError", NULL },
+    [FAULT_TOO_LONG] = { 400, "BadRequestError", NULL },
+    [FAULT_TOO_MANY] = { 400, "BadRequestError", NULL },
+    [FAULT_TOO_LARGE] = { 413, "Request Entity Too Large", NULL },
+    [FAULT_NO_MODEL] = { 404, "NotFoundError", NULL },
+    [FAULT_MODEL_KIND] = { 400, "BadRequestError", NULL },
+    [FAULT_LOADING] = { 503, "Service Unavailable", NULL },
+    [FAULT_OVERLOADED] = { 429, "Too Many Requests", NULL },
+    [FAULT_DEADLINE] = { 504, "Gateway Timeout", NULL },
+    [FAULT_TOKENIZER] = { 400, "BadRequestError", NULL },
+    [FAULT_BACKEND] = { 500, "InternalServerError", NULL },
+    [FAULT_NO_MEMORY] = { 503, "Service Unavailable", NULL },
+    [FAULT_CHANGED] = { 503, "Service Unavailable", NULL },
+    [FAULT_STOPPING] = { 503, "Service Unavailable", NULL },
 };
 
 static const struct word llama[KINDS] = {
-    [ASK_E_JSON] = { 400, "invalid_request_error", NULL },
-    [ASK_E_EMPTY] = { 400, "invalid_request_error", NULL },
-    [ASK_E_INVALID] = { 400, "invalid_request_error", NULL },
-    [ASK_E_TOO_LONG] = { 400, "exceed_context_size_error", NULL },
-    [ASK_E_TOO_MANY] = { 400, "invalid_request_error", NULL },
-    [ASK_E_TOO_LARGE] = { 413, "invalid_request_error", NULL },
-    [ASK_E_NO_MODEL] = { 404, "not_found_error", NULL },
-    [ASK_E_MODEL_KIND] = { 501, "not_supported_error", NULL },
-    [ASK_E_LOADING] = { 503, "unavailable_error", NULL },
-    [ASK_E_OVERLOADED] = { 429, "unavailable_error", NULL },
-    [ASK_E_DEADLINE] = { 504, "server_error", NULL },
-    [ASK_E_TOKENIZER] = { 400, "invalid_request_error", NULL },
-    [ASK_E_BACKEND] = { 500, "server_error", NULL },
-    [ASK_E_NO_MEMORY] = { 503, "unavailable_error", NULL },
-    [ASK_E_CHANGED] = { 503, "unavailable_error", NULL },
-    [ASK_E_STOPPING] = { 503, "unavailable_error", NULL },
+    [FAULT_JSON] = { 400, "invalid_request_error", NULL },
+    [FAULT_EMPTY] = { 400, "invalid_request_error", NULL },
+    [FAULT_INVALID] = { 400, "invalid_request_error", NULL },
+    [FAULT_TOO_LONG] = { 400, "exceed_context_size_error", NULL },
+    [FAULT_TOO_MANY] = { 400, "invalid_request_error", NULL },
+    [FAULT_TOO_LARGE] = { 413, "invalid_request_error", NULL },
+    [FAULT_NO_MODEL] = { 404, "not_found_error", NULL },
+    [FAULT_MODEL_KIND] = { 501, "not_supported_error", NULL },
+    [FAULT_LOADING] = { 503, "unavailable_error", NULL },
+    [FAULT_OVERLOADED] = { 429, "unavailable_error", NULL },
+    [FAULT_DEADLINE] = { 504, "server_error", NULL },
+    [FAULT_TOKENIZER] = { 400, "invalid_request_error", NULL },
+    [FAULT_BACKEND] = { 500, "server_error", NULL },
+    [FAULT_NO_MEMORY] = { 503, "unavailable_error", NULL },
+    [FAULT_CHANGED] = { 503, "unavailable_error", NULL },
+    [FAULT_STOPPING] = { 503, "unavailable_error", NULL },
 };
 
 static const struct word *const words[FAMILIES] = {
@@ -116,7 +116,7 @@ static const struct {
     { API_VLLM, { 413, "Request Entity Too Large", NULL } },
 };
 
-static const struct word *word_of(enum api_family family, const struct ask_fault *f)
+static const struct word *word_of(enum api_family family, const struct request_fault *f)
 {
     for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
         if (refusals[i].family == family && refusals[i].word.status == f->status)
@@ -124,20 +124,37 @@ static const struct word *word_of(enum api_family family, const struct ask_fault
     return &words[family][f->kind];
 }
 
-bool ask_fault(struct ask_fault *f, enum ask_error kind, const char *param, const char *fmt, ...)
+static void write_fault(struct request_fault *f, enum fault_kind kind, const char *param,
+                        const char *fmt, va_list ap)
+{
+    f->kind = kind;
+    f->param = param;
+    vsnprintf(f->message, sizeof(f->message), fmt, ap);
+}
+
+bool fault_set(struct request_fault *f, enum fault_kind kind, const char *param, const char *fmt,
+               ...)
 {
     va_list ap;
 
-    f->kind = kind;
-    f->param = param;
     va_start(ap, fmt);
-    vsnprintf(f->message, sizeof(f->message), fmt, ap);
+    write_fault(f, kind, param, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool request_fail(struct request *r, enum fault_kind kind, const char *param, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    write_fault(&r->fault, kind, param, fmt, ap);
     va_end(ap);
     return false;
 }
 
 /* The two that have message, type, param and code, in that order. */
-static void write_openai(struct json_out *w, const struct ask_fault *f, const struct word *word,
+static void write_openai(struct json_out *w, const struct request_fault *f, const struct word *word,
                          int number)
 {
     json_kv_str(w, "message", f->message);
@@ -150,7 +167,7 @@ static void write_openai(struct json_out *w, const struct ask_fault *f, const st
         json_add_str(w, word->code);
 }
 
-static void write_below(struct json_out *w, enum api_family family, const struct ask_fault *f,
+static void write_below(struct json_out *w, enum api_family family, const struct request_fault *f,
                         const struct word *word, int status)
 {
     json_key(w, "error");
@@ -167,7 +184,7 @@ static void write_below(struct json_out *w, enum api_family family, const struct
         json_kv_str(w, "detail", f->message);
 }
 
-int api_error(enum api_family family, const struct ask_fault *f, struct buf *out)
+int api_error(enum api_family family, const struct request_fault *f, struct buf *out)
 {
     struct json_out w;
 

@@ -136,11 +136,11 @@ static size_t make_bits(const float *v, size_t n, int shift, uint8_t *out)
 }
 
 /* Numbers of a byte, as a list or, `packed`, as base64. */
-static void write_small(struct buf *b, const float *v, size_t n, enum ask_encoding e, bool packed)
+static void write_small(struct buf *b, const float *v, size_t n, enum api_encoding e, bool packed)
 {
     uint8_t *bytes = xmalloc(n ? n : 1);
-    bool below = e == ASK_INT8 || e == ASK_BINARY; /* signed */
-    size_t count = e == ASK_INT8 || e == ASK_UINT8 ? make_int8(v, n, below ? 0 : 128, bytes)
+    bool below = e == API_INT8 || e == API_BINARY; /* signed */
+    size_t count = e == API_INT8 || e == API_UINT8 ? make_int8(v, n, below ? 0 : 128, bytes)
                                                    : make_bits(v, n, below ? -128 : 0, bytes);
     char *start = buf_reserve(b, count * INT8_TEXT_MAX + 4), *p = start;
 
@@ -159,51 +159,50 @@ static void write_small(struct buf *b, const float *v, size_t n, enum ask_encodi
     free(bytes);
 }
 
-void api_vector(struct json_out *w, const float *v, size_t n, enum ask_encoding e, bool packed)
+void api_vector(struct json_out *w, const float *v, size_t n, enum api_encoding e, bool packed)
 {
     struct buf *b = json_raw(w);
 
     switch (e) {
-    case ASK_BASE64:
+    case API_BASE64:
         write_base64(b, v, n);
         return;
-    case ASK_F16:
+    case API_F16:
         write_f16(b, v, n);
         return;
-    case ASK_INT8:
-    case ASK_UINT8:
-    case ASK_BINARY:
-    case ASK_UBINARY:
+    case API_INT8:
+    case API_UINT8:
+    case API_BINARY:
+    case API_UBINARY:
         write_small(b, v, n, e, packed);
         return;
-    case ASK_FLOAT:
-    case ASK_OCTETS: /* a whole body, not a value: api_octets() */
+    case API_FLOAT:
+    case API_OCTETS: /* a whole body, not a value: api_octets() */
         write_floats(b, v, n);
         return;
     }
 }
 
-void api_item_vectors(struct json_out *w, const struct ask *ask, const struct answer *a, size_t i,
-                      enum ask_encoding e)
+void api_item_vectors(struct json_out *w, const struct request *r, size_t i, enum api_encoding e)
 {
-    const struct answer_item *it = &a->items[i];
-    const float *v = a->rows + it->row * a->width;
+    const struct request_text *it = &r->texts[i];
+    const float *v = r->response.rows + it->row * r->response.width;
 
-    if (ask->what != ASK_TOKENS) {
-        api_vector(w, v, a->width, e, api_owned(ask)->packed);
+    if (r->what != REQUEST_TOKENS) {
+        api_vector(w, v, r->response.width, e, api_priv_of(r)->packed);
         return;
     }
     json_arr(w);
     for (size_t k = 0; k < it->row_count; k++)
-        api_vector(w, v + k * a->width, a->width, e, api_owned(ask)->packed);
+        api_vector(w, v + k * r->response.width, r->response.width, e, api_priv_of(r)->packed);
     json_arr_end(w);
 }
 
-const char *api_octets(const struct ask *ask, const struct answer *a, struct buf *out)
+const char *api_octets(const struct request *r, struct buf *out)
 {
-    for (size_t i = 0; i < ask->count; i++)
-        buf_add(out, a->rows + a->items[i].row * a->width,
-                a->items[i].row_count * a->width * sizeof(float));
+    for (size_t i = 0; i < r->count; i++)
+        buf_add(out, r->response.rows + r->texts[i].row * r->response.width,
+                r->texts[i].row_count * r->response.width * sizeof(float));
     return "application/octet-stream";
 }
 
@@ -217,25 +216,25 @@ void api_float(struct json_out *w, float f)
     buf_add(json_raw(w), text, len);
 }
 
-float api_score(const struct ask *ask, const struct answer *a, size_t i)
+float api_score(const struct request *r, size_t i)
 {
-    float logit = a->rows[a->items[i].row * a->width];
+    float logit = r->response.rows[r->texts[i].row * r->response.width];
 
-    if (ask->raw_scores)
+    if (r->raw_scores)
         return logit;
-    return eng_score(ask->sigmoid ? MODEL_SCORE_SIGMOID
-                     : a->net     ? a->net->score
-                                  : MODEL_SCORE_RAW,
+    return eng_score(r->sigmoid        ? MODEL_SCORE_SIGMOID
+                     : r->response.net ? r->response.net->score
+                                       : MODEL_SCORE_RAW,
                      logit);
 }
 
-float api_cosine(const struct answer *a, size_t i, size_t k)
+float api_cosine(const struct request *r, size_t i, size_t k)
 {
-    const float *u = a->rows + a->items[i].row * a->width;
-    const float *v = a->rows + a->items[k].row * a->width;
+    const float *u = r->response.rows + r->texts[i].row * r->response.width;
+    const float *v = r->response.rows + r->texts[k].row * r->response.width;
     double uv = 0, uu = 0, vv = 0;
 
-    for (size_t n = 0; n < a->width; n++) {
+    for (size_t n = 0; n < r->response.width; n++) {
         uv += (double)u[n] * (double)v[n];
         uu += (double)u[n] * (double)u[n];
         vv += (double)v[n] * (double)v[n];
@@ -257,18 +256,17 @@ static int by_score(const void *x, const void *y)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-size_t *api_ranking(const struct ask *ask, const struct answer *a, struct arena *arena,
-                    size_t *out_count)
+size_t *api_ranking(const struct request *r, struct arena *arena, size_t *out_count)
 {
-    struct scored *s = arena_array(arena, struct scored, ask->count);
-    size_t *order = arena_array(arena, size_t, ask->count);
+    struct scored *s = arena_array(arena, struct scored, r->count);
+    size_t *order = arena_array(arena, size_t, r->count);
 
-    for (size_t i = 0; i < ask->count; i++)
-        s[i] = (struct scored){ api_score(ask, a, i), i };
-    qsort(s, ask->count, sizeof(*s), by_score);
-    for (size_t i = 0; i < ask->count; i++)
+    for (size_t i = 0; i < r->count; i++)
+        s[i] = (struct scored){ api_score(r, i), i };
+    qsort(s, r->count, sizeof(*s), by_score);
+    for (size_t i = 0; i < r->count; i++)
         order[i] = s[i].index;
-    *out_count = ask->top_n && ask->top_n < ask->count ? ask->top_n : ask->count;
+    *out_count = r->top_n && r->top_n < r->count ? r->top_n : r->count;
     return order;
 }
 
@@ -289,29 +287,29 @@ static void apply(struct scored *s, size_t n, enum api_apply how)
         s[i].score = (float)(exp((double)s[i].score - most) / sum);
 }
 
-static void write_label(struct json_out *w, const struct answer *a, size_t label)
+static void write_label(struct json_out *w, const struct request *r, size_t label)
 {
     char text[32];
     const char *name = NULL;
 
-    if (a->net && a->net->label_names && label < a->net->labels)
-        name = a->net->label_names[label];
+    if (r->response.net && r->response.net->label_names && label < r->response.net->labels)
+        name = r->response.net->label_names[label];
     snprintf(text, sizeof(text), "LABEL_%zu", label);
     json_kv_str(w, "label", name ? name : text);
 }
 
-void api_classes(struct json_out *w, const struct ask *ask, const struct answer *a, size_t i)
+void api_classes(struct json_out *w, const struct request *r, size_t i)
 {
-    const struct api_own *own = api_owned(ask);
-    size_t n = a->width, keep = own->top_k && own->top_k < n ? own->top_k : n;
+    const struct api_priv *priv = api_priv_of(r);
+    size_t n = r->response.width, keep = priv->top_k && priv->top_k < n ? priv->top_k : n;
     struct arena arena = { 0 };
     struct scored *s = arena_array(&arena, struct scored, n);
-    enum api_apply how = own->apply;
+    enum api_apply how = priv->apply;
 
     if (how == API_APPLY_DEFAULT)
-        how = ask->raw_scores ? API_APPLY_NONE : n == 1 ? API_APPLY_SIGMOID : API_APPLY_SOFTMAX;
+        how = r->raw_scores ? API_APPLY_NONE : n == 1 ? API_APPLY_SIGMOID : API_APPLY_SOFTMAX;
     for (size_t k = 0; k < n; k++)
-        s[k] = (struct scored){ a->rows[a->items[i].row * a->width + k], k };
+        s[k] = (struct scored){ r->response.rows[r->texts[i].row * r->response.width + k], k };
     apply(s, n, how);
     qsort(s, n, sizeof(*s), by_score);
     json_arr(w);
@@ -319,7 +317,7 @@ void api_classes(struct json_out *w, const struct ask *ask, const struct answer 
         json_obj(w);
         json_key(w, "score");
         api_float(w, s[k].score);
-        write_label(w, a, s[k].index);
+        write_label(w, r, s[k].index);
         json_obj_end(w);
     }
     json_arr_end(w);
@@ -328,26 +326,26 @@ void api_classes(struct json_out *w, const struct ask *ask, const struct answer 
 
 /* ---- beside the numbers */
 
-void api_fingerprint(struct json_out *w, const struct answer *a)
+void api_fingerprint(struct json_out *w, const struct request *r)
 {
     char text[64];
 
-    if (!a->digest)
+    if (!r->response.digest)
         return;
-    (void)snprintf(text, sizeof(text), "fp_%s", a->digest);
+    (void)snprintf(text, sizeof(text), "fp_%s", r->response.digest);
     json_kv_str(w, "system_fingerprint", text);
 }
 
-void api_usage(struct json_out *w, const struct answer *a)
+void api_usage(struct json_out *w, const struct request *r)
 {
     json_key(w, "usage");
     json_obj(w);
-    json_kv_int(w, "prompt_tokens", (int64_t)a->tokens_total);
-    json_kv_int(w, "total_tokens", (int64_t)a->tokens_total);
+    json_kv_int(w, "prompt_tokens", (int64_t)r->response.tokens_total);
+    json_kv_int(w, "total_tokens", (int64_t)r->response.tokens_total);
     json_obj_end(w);
 }
 
-void api_item_extras(struct json_out *w, const struct answer_item *it)
+void api_item_extras(struct json_out *w, const struct request_text *it)
 {
     json_kv_int(w, "tokens", it->tokens);
     json_kv_bool(w, "truncated", it->truncated);
@@ -365,42 +363,43 @@ static uint64_t characters(struct tok_text t)
 }
 
 /* As TEI counts them: ids as one each, the query with every document. */
-static uint64_t characters_of(const struct ask *ask)
+static uint64_t characters_of(const struct request *r)
 {
-    uint64_t n = ask->what == ASK_RANK ? characters(ask->query) * ask->count : 0;
+    uint64_t n = r->what == REQUEST_RANK ? characters(r->query) * r->count : 0;
 
-    for (size_t i = 0; i < ask->count; i++) {
-        const struct ask_input *in = &ask->inputs[i];
+    for (size_t i = 0; i < r->count; i++) {
+        const struct request_input *in = &r->inputs[i];
         n += in->text.p ? characters(in->text) + characters(in->pair) : in->id_count;
     }
     return n;
 }
 
-void api_fields(const struct ask *ask, const struct answer *a, struct buf *out)
+void api_fields(const struct request *r, struct buf *out)
 {
-    size_t told = ask->count < API_FIELD_ITEMS_MAX ? ask->count : API_FIELD_ITEMS_MAX, cut = 0;
+    size_t told = r->count < API_FIELD_ITEMS_MAX ? r->count : API_FIELD_ITEMS_MAX, cut = 0;
 
     buf_addf(out, "x-compute-time: %" PRId64 "\r\nx-compute-characters: %" PRIu64 "\r\n",
-             a->times.total / 1000000, characters_of(ask));
+             r->response.times.total / 1000000, characters_of(r));
     buf_adds(out, "x-stoker-tokens: ");
     for (size_t i = 0; i < told; i++)
-        buf_addf(out, "%s%u", i ? ", " : "", a->items[i].tokens);
-    for (size_t i = 0; i < ask->count; i++)
-        cut += a->items[i].truncated;
+        buf_addf(out, "%s%u", i ? ", " : "", r->texts[i].tokens);
+    for (size_t i = 0; i < r->count; i++)
+        cut += r->texts[i].truncated;
     buf_addf(out, "\r\nx-stoker-truncated: %zu\r\n", cut);
-    for (size_t i = 0, n = 0; cut && i < ask->count && n < API_FIELD_ITEMS_MAX; i++)
-        if (a->items[i].truncated)
-            buf_addf(out, "%s%zu;at=%u", n++ ? ", " : "x-stoker-cuts: ", i, a->items[i].cut);
+    for (size_t i = 0, n = 0; cut && i < r->count && n < API_FIELD_ITEMS_MAX; i++)
+        if (r->texts[i].truncated)
+            buf_addf(out, "%s%zu;at=%u", n++ ? ", " : "x-stoker-cuts: ", i, r->texts[i].cut);
     if (cut)
         buf_adds(out, "\r\n");
-    if (ask->encodings == ASK_OCTETS && ask->count) {
-        const struct answer_item *last = &a->items[ask->count - 1];
-        buf_addf(out, "x-stoker-shape: %zu, %zu\r\n", last->row + last->row_count, a->width);
+    if (r->encodings == API_OCTETS && r->count) {
+        const struct request_text *last = &r->texts[r->count - 1];
+        buf_addf(out, "x-stoker-shape: %zu, %zu\r\n", last->row + last->row_count,
+                 r->response.width);
     }
 }
 
-void api_fields_octets(const struct ask *ask, const struct answer *a, struct buf *out)
+void api_fields_octets(const struct request *r, struct buf *out)
 {
-    if (ask->encodings == ASK_OCTETS)
-        api_fields(ask, a, out);
+    if (r->encodings == API_OCTETS)
+        api_fields(r, out);
 }

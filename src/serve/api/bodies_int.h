@@ -15,8 +15,8 @@ enum {
 
 enum api_apply { API_APPLY_DEFAULT, API_APPLY_NONE, API_APPLY_SIGMOID, API_APPLY_SOFTMAX };
 
-/* ask->own: what a route's parser tells its writer. */
-struct api_own {
+/* r->priv: what a route's parser tells its writer. */
+struct api_priv {
     const struct json *body; /* for settle */
     bool tei;                /* /rerank: "texts" were given; the reply is TEI's */
     bool infinity;           /* /rerank: "raw_scores" were said; the reply is Infinity's */
@@ -31,64 +31,58 @@ struct api_own {
     size_t top_k;            /* "/": classes an input; 0: all */
     enum api_apply apply;    /* "/": function_to_apply */
 };
-struct api_own *api_own(struct ask *ask);               /* made at first use */
-const struct api_own *api_owned(const struct ask *ask); /* all zero when there is none */
+struct api_priv *api_priv(struct request *r);                /* made at first use */
+const struct api_priv *api_priv_of(const struct request *r); /* all zero when there is none */
 
 /* ---- api_read.c: reading */
 /* A member; NULL when it is absent or null. */
 const struct json *api_get(const struct json *obj, const char *name);
-bool api_is(const struct json *body, struct ask_fault *f); /* an object? */
+bool api_is(struct request *r, const struct json *body); /* an object? */
 /* A short string without NUL; absent: *out is NULL. */
-bool api_name(const struct json *obj, const char *name, size_t max, const char **out,
-              struct ask_fault *f);
+bool api_name(struct request *r, const struct json *obj, const char *name, size_t max,
+              const char **out);
 /* truncate, truncation_direction, truncation_side, truncate_prompt_tokens.  `forms`: what an API
  * takes for truncate. */
 enum { API_CUT_BOOL = 1, API_CUT_WORD = 2, API_CUT_ANY = API_CUT_BOOL | API_CUT_WORD };
-bool api_cuts(const struct json *body, unsigned forms, struct ask *ask, struct ask_fault *f);
+bool api_cuts(struct request *r, const struct json *body, unsigned forms);
 /* A string that is one of `words`, which end with NULL; absent: *out is NULL. */
-bool api_one_of(const struct json *body, const char *name, const char *const *words,
-                const char **out, struct ask_fault *f);
+bool api_one_of(struct request *r, const struct json *body, const char *name,
+                const char *const *words, const char **out);
 /* encoding_format, embedding_type, embed_dtype, endianness, Accept. */
-bool api_encoding(const struct http_request *req, const struct json *body, struct ask *ask,
-                  struct ask_fault *f);
+bool api_encoding(struct request *r, const struct json *body);
 /* One name of an encoding. */
-bool api_encoding_of(const struct json *v, const char *name, unsigned *out, struct ask_fault *f);
-bool api_accepts_octets(const struct http_request *req);
+bool api_encoding_of(struct request *r, const struct json *v, const char *name, unsigned *out);
+bool api_accepts_octets(const struct request *r);
 /* No input may be empty: no text without a byte, no list without an id. */
-bool api_none_empty(const struct ask *ask, const char *name, struct ask_fault *f);
+bool api_none_empty(struct request *r, const char *name);
 
 /* ---- api_write.c: writing */
 void api_float(struct json_out *w, float f);
-/* The vectors of an input: one, or for ASK_TOKENS a list of them. */
-void api_item_vectors(struct json_out *w, const struct ask *ask, const struct answer *a, size_t i,
-                      enum ask_encoding e);
-const char *api_encoding_name(enum ask_encoding e);
+/* The vectors of an input: one, or for REQUEST_TOKENS a list of them. */
+void api_item_vectors(struct json_out *w, const struct request *r, size_t i, enum api_encoding e);
+const char *api_encoding_name(enum api_encoding e);
 /* All rows as octets; returns the Content-Type. */
-const char *api_octets(const struct ask *ask, const struct answer *a, struct buf *out);
+const char *api_octets(const struct request *r, struct buf *out);
 /* OpenAI's "system_fingerprint": replies with the same one come of the same model. */
-void api_fingerprint(struct json_out *w, const struct answer *a);
-void api_usage(struct json_out *w, const struct answer *a); /* "usage": {…} */
+void api_fingerprint(struct json_out *w, const struct request *r);
+void api_usage(struct json_out *w, const struct request *r); /* "usage": {…} */
 /* Every label of an input with its score, best first, as a list. */
-void api_classes(struct json_out *w, const struct ask *ask, const struct answer *a, size_t i);
-float api_cosine(const struct answer *a, size_t i, size_t k);
+void api_classes(struct json_out *w, const struct request *r, size_t i);
+float api_cosine(const struct request *r, size_t i, size_t k);
 /* x-compute-time, x-compute-characters, x-stoker-tokens, -truncated, -cuts, -shape. */
-void api_fields(const struct ask *ask, const struct answer *a, struct buf *out);
+void api_fields(const struct request *r, struct buf *out);
 /* The same when the body is nothing but numbers. */
-void api_fields_octets(const struct ask *ask, const struct answer *a, struct buf *out);
+void api_fields_octets(const struct request *r, struct buf *out);
 
 /* ---- tei.c, for "/" and for /rerank */
-bool api_tei_rerank(const struct http_request *req, const struct json *body, struct ask *ask,
-                    struct ask_fault *f);
-const char *api_tei_write_rerank(const struct ask *ask, const struct answer *a, struct buf *out);
+bool api_tei_rerank(struct request *r, const struct json *body);
+const char *api_tei_write_rerank(const struct request *r, struct buf *out);
 /* ---- rank.c, for Cohere and llama.cpp: query, documents, top_n, …; header lines where
  * the reply has TEI's shape */
-void api_fields_rerank(const struct ask *ask, const struct answer *a, struct buf *out);
-bool api_rank_body(const struct http_request *req, const struct json *body, struct ask *ask,
-                   struct ask_fault *f);
+void api_fields_rerank(const struct request *r, struct buf *out);
+bool api_rank_body(struct request *r, const struct json *body);
 /* ---- llama.c, for /embeddings with "content" */
-bool api_llama_embedding(const struct http_request *req, const struct json *body, struct ask *ask,
-                         struct ask_fault *f);
-const char *api_llama_write_embedding(const struct ask *ask, const struct answer *a,
-                                      struct buf *out);
+bool api_llama_embedding(struct request *r, const struct json *body);
+const char *api_llama_write_embedding(const struct request *r, struct buf *out);
 
 #endif

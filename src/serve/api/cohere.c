@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* api_cohere: /v2/embed and /v2/rerank, and /v1/embed for the older client.
+/* cohere: /v2/embed and /v2/rerank, and /v1/embed for the older client.
  *
  * A reply can hold several encodings at once.  What we add lies in "meta", which the client
  * keeps whole.  (/v1/rerank is a path of Jina and vLLM too: rank.c.) */
@@ -12,105 +12,101 @@ static const char *const json_type = "application/json";
 
 /* ---- embed: the request */
 
-static bool read_types(const struct http_request *req, const struct json *body, struct ask *ask,
-                       struct ask_fault *f)
+static bool read_types(struct request *r, const struct json *body)
 {
     const struct json *v = api_get(body, "embedding_types");
     unsigned all = 0, one;
 
     if (v && (v->type != JSON_ARR || !v->count))
-        return ask_fault(f, ASK_E_INVALID, "embedding_types",
-                         "'embedding_types' must be a list of names");
+        return request_fail(r, FAULT_INVALID, "embedding_types",
+                            "'embedding_types' must be a list of names");
     for (const struct json *e = v ? v->first : NULL; e; e = e->next) {
-        if (!api_encoding_of(e, "embedding_types", &one, f))
+        if (!api_encoding_of(r, e, "embedding_types", &one))
             return false;
         all |= one;
     }
-    if ((all & ASK_OCTETS && all != ASK_OCTETS))
-        return ask_fault(f, ASK_E_INVALID, "embedding_types", "octets go with no other type");
+    if ((all & API_OCTETS && all != API_OCTETS))
+        return request_fail(r, FAULT_INVALID, "embedding_types", "octets go with no other type");
     if (all)
-        ask->encodings = all;
-    if (api_accepts_octets(req))
-        ask->encodings = ASK_OCTETS;
-    api_own(ask)->by_type = all != 0;
+        r->encodings = all;
+    if (api_accepts_octets(r))
+        r->encodings = API_OCTETS;
+    api_priv(r)->by_type = all != 0;
     return true;
 }
 
 /* {"content": [{"type": "text", "text": …}]}: one part, a text. */
-static bool read_content(const struct json *v, struct tok_text *out, struct ask_fault *f)
+static bool read_content(struct request *r, const struct json *v, struct tok_text *out)
 {
     const struct json *list = api_get(v, "content");
     const struct json *part = list && list->type == JSON_ARR ? list->first : NULL;
     const struct json *text = part ? api_get(part, "text") : NULL;
 
     if (!text || text->type != JSON_STR || part->next)
-        return ask_fault(f, ASK_E_INVALID, "inputs",
-                         "'inputs' must be objects whose \"content\" is a list of one text");
+        return request_fail(r, FAULT_INVALID, "inputs",
+                            "'inputs' must be objects whose \"content\" is a list of one text");
     *out = (struct tok_text){ text->text, text->len };
     return true;
 }
 
-static bool read_contents(const struct json *v, struct ask *ask, struct ask_fault *f)
+static bool read_contents(struct request *r, const struct json *v)
 {
     size_t n = 0;
 
     if (v->type != JSON_ARR)
-        return ask_fault(f, ASK_E_INVALID, "inputs", "'inputs' must be a list");
+        return request_fail(r, FAULT_INVALID, "inputs", "'inputs' must be a list");
     if (!v->count)
-        return ask_fault(f, ASK_E_EMPTY, "inputs", "'inputs' cannot be empty");
-    ask->inputs = arena_array(&ask->arena, struct ask_input, v->count);
-    ask->count = v->count;
+        return request_fail(r, FAULT_EMPTY, "inputs", "'inputs' cannot be empty");
+    r->inputs = arena_array(&r->arena, struct request_input, v->count);
+    r->count = v->count;
     for (const struct json *e = v->first; e; e = e->next)
-        if (!read_content(e, &ask->inputs[n++].text, f))
+        if (!read_content(r, e, &r->inputs[n++].text))
             return false;
     return true;
 }
 
-static bool read_texts(const struct json *body, struct ask *ask, struct ask_fault *f)
+static bool read_texts(struct request *r, const struct json *body)
 {
     const struct json *texts = api_get(body, "texts"), *inputs = api_get(body, "inputs");
     const struct json *images = api_get(body, "images");
 
     if (images && (images->type != JSON_ARR || images->count))
-        return ask_fault(f, ASK_E_INVALID, "images", "'images' are not supported, texts are");
+        return request_fail(r, FAULT_INVALID, "images", "'images' are not supported, texts are");
     if (texts && inputs)
-        return ask_fault(f, ASK_E_INVALID, "texts", "give 'texts' or 'inputs', not both");
+        return request_fail(r, FAULT_INVALID, "texts", "give 'texts' or 'inputs', not both");
     if (inputs)
-        return read_contents(inputs, ask, f);
-    return api_documents(ask, texts, "texts", f);
+        return read_contents(r, inputs);
+    return api_documents(r, texts, "texts");
 }
 
-static bool parse_embed(const struct http_request *req, const struct json *body, struct ask *ask,
-                        struct ask_fault *f)
+static bool parse_embed(struct request *r, const struct json *body)
 {
     static const char *const types[] = { "search_document", "search_query", "classification",
                                          "clustering", NULL };
 
-    ask->what = ASK_VECTORS;
-    ask->normalize = ASK_YES;
-    if (!api_extras(req, body, ask, f) || !read_texts(body, ask, f) ||
-        !read_types(req, body, ask, f) || !api_cuts(body, API_CUT_WORD, ask, f) ||
-        !api_count(body, "max_tokens", API_COUNT_MAX, &ask->max_tokens, f) ||
-        !api_dimensions(body, "output_dimension", ask, f))
+    r->what = REQUEST_VECTORS;
+    r->normalize = SERVE_YES;
+    if (!api_extras(r, body) || !read_texts(r, body) || !read_types(r, body) ||
+        !api_cuts(r, body, API_CUT_WORD) ||
+        !api_count(r, body, "max_tokens", API_COUNT_MAX, &r->max_tokens) ||
+        !api_dimensions(r, body, "output_dimension"))
         return false;
-    if (ask->input_type && !strcmp(ask->input_type, "image"))
-        return ask_fault(f, ASK_E_INVALID, "input_type", "images are not supported");
-    return api_one_of(body, "input_type", types, &ask->input_type, f);
+    if (r->input_type && !strcmp(r->input_type, "image"))
+        return request_fail(r, FAULT_INVALID, "input_type", "images are not supported");
+    return api_one_of(r, body, "input_type", types, &r->input_type);
 }
 
 /* ---- embed: the reply */
 
-static void write_lists(struct json_out *w, const struct ask *ask, const struct answer *a,
-                        enum ask_encoding e)
+static void write_lists(struct json_out *w, const struct request *r, enum api_encoding e)
 {
     json_arr(w);
-    for (size_t i = 0; i < ask->count; i++)
-        api_item_vectors(w, ask, a, i, e);
+    for (size_t i = 0; i < r->count; i++)
+        api_item_vectors(w, r, i, e);
     json_arr_end(w);
 }
 
-static void write_meta(struct json_out *w, const struct ask *ask, const struct answer *a,
-                       const char *version)
+static void write_meta(struct json_out *w, const struct request *r, const char *version)
 {
     json_key(w, "meta");
     json_obj(w);
@@ -120,120 +116,118 @@ static void write_meta(struct json_out *w, const struct ask *ask, const struct a
     json_obj_end(w);
     json_key(w, "billed_units");
     json_obj(w);
-    if (ask->what == ASK_RANK)
+    if (r->what == REQUEST_RANK)
         json_kv_int(w, "search_units",
-                    (int64_t)((ask->count + API_SEARCH_UNIT_DOCS - 1) / API_SEARCH_UNIT_DOCS));
+                    (int64_t)((r->count + API_SEARCH_UNIT_DOCS - 1) / API_SEARCH_UNIT_DOCS));
     else
-        json_kv_int(w, "input_tokens", (int64_t)a->tokens_total);
+        json_kv_int(w, "input_tokens", (int64_t)r->response.tokens_total);
     json_obj_end(w);
     json_key(w, "tokens");
     json_obj(w);
-    json_kv_int(w, "input_tokens", (int64_t)a->tokens_total);
+    json_kv_int(w, "input_tokens", (int64_t)r->response.tokens_total);
     json_obj_end(w);
     json_key(w, "items");
     json_arr(w);
-    for (size_t i = 0; i < ask->count; i++) {
+    for (size_t i = 0; i < r->count; i++) {
         json_obj(w);
-        api_item_extras(w, &a->items[i]);
+        api_item_extras(w, &r->texts[i]);
         json_obj_end(w);
     }
     json_arr_end(w);
     json_obj_end(w);
 }
 
-static void write_texts(struct json_out *w, const struct ask *ask)
+static void write_texts(struct json_out *w, const struct request *r)
 {
     json_key(w, "texts");
     json_arr(w);
-    for (size_t i = 0; i < ask->count; i++)
-        json_add_strn(w, ask->inputs[i].text.p, ask->inputs[i].text.len);
+    for (size_t i = 0; i < r->count; i++)
+        json_add_strn(w, r->inputs[i].text.p, r->inputs[i].text.len);
     json_arr_end(w);
 }
 
-static const char *write_version(const struct ask *ask, const struct answer *a, struct buf *out,
-                                 bool by_type, const char *version)
+static const char *write_version(const struct request *r, struct buf *out, bool by_type,
+                                 const char *version)
 {
     struct json_out w;
 
-    if (ask->encodings == ASK_OCTETS)
-        return api_octets(ask, a, out);
+    if (r->encodings == API_OCTETS)
+        return api_octets(r, out);
     json_out_init(&w, out, 0);
     json_obj(&w);
-    json_kv_str(&w, "id", ask->id);
+    json_kv_str(&w, "id", r->id);
     json_key(&w, "embeddings");
     if (by_type) {
         json_obj(&w);
-        for (unsigned e = ASK_FLOAT; e < ASK_OCTETS; e <<= 1)
-            if (ask->encodings & e) {
-                json_key(&w, api_encoding_name((enum ask_encoding)e));
-                write_lists(&w, ask, a, (enum ask_encoding)e);
+        for (unsigned e = API_FLOAT; e < API_OCTETS; e <<= 1)
+            if (r->encodings & e) {
+                json_key(&w, api_encoding_name((enum api_encoding)e));
+                write_lists(&w, r, (enum api_encoding)e);
             }
         json_obj_end(&w);
     } else {
-        write_lists(&w, ask, a, ASK_FLOAT);
+        write_lists(&w, r, API_FLOAT);
     }
-    write_texts(&w, ask);
-    write_meta(&w, ask, a, version);
+    write_texts(&w, r);
+    write_meta(&w, r, version);
     json_kv_str(&w, "response_type", by_type ? "embeddings_by_type" : "embeddings_floats");
     json_obj_end(&w);
     return json_type;
 }
 
-static const char *write_embed2(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_embed2(const struct request *r, struct buf *out)
 {
-    return write_version(ask, a, out, true, "2");
+    return write_version(r, out, true, "2");
 }
 
-static const char *write_embed1(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_embed1(const struct request *r, struct buf *out)
 {
-    return write_version(ask, a, out, api_owned(ask)->by_type, "1");
+    return write_version(r, out, api_priv_of(r)->by_type, "1");
 }
 
 /* ---- rerank */
 
-static bool parse_rerank(const struct http_request *req, const struct json *body, struct ask *ask,
-                         struct ask_fault *f)
+static bool parse_rerank(struct request *r, const struct json *body)
 {
-    if (!api_rank_body(req, body, ask, f))
+    if (!api_rank_body(r, body))
         return false;
-    if (!ask->query.len)
-        return ask_fault(f, ASK_E_EMPTY, "query", "'query' cannot be empty");
-    return api_bool(body, "return_documents", false, &ask->return_texts, f);
+    if (!r->query.len)
+        return request_fail(r, FAULT_EMPTY, "query", "'query' cannot be empty");
+    return api_bool(r, body, "return_documents", false, &r->return_texts);
 }
 
-static void write_result(struct json_out *w, const struct ask *ask, const struct answer *a,
-                         size_t i)
+static void write_result(struct json_out *w, const struct request *r, size_t i)
 {
     json_obj(w);
     json_kv_int(w, "index", (int64_t)i);
     json_key(w, "relevance_score");
-    api_float(w, api_score(ask, a, i));
-    if (ask->return_texts) {
+    api_float(w, api_score(r, i));
+    if (r->return_texts) {
         json_key(w, "document");
         json_obj(w);
         json_key(w, "text");
-        json_add_strn(w, ask->inputs[i].text.p, ask->inputs[i].text.len);
+        json_add_strn(w, r->inputs[i].text.p, r->inputs[i].text.len);
         json_obj_end(w);
     }
     json_obj_end(w);
 }
 
-static const char *write_rerank(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_rerank(const struct request *r, struct buf *out)
 {
     struct arena arena = { 0 };
     struct json_out w;
     size_t n;
-    const size_t *order = api_ranking(ask, a, &arena, &n);
+    const size_t *order = api_ranking(r, &arena, &n);
 
     json_out_init(&w, out, 0);
     json_obj(&w);
-    json_kv_str(&w, "id", ask->id);
+    json_kv_str(&w, "id", r->id);
     json_key(&w, "results");
     json_arr(&w);
     for (size_t i = 0; i < n; i++)
-        write_result(&w, ask, a, order[i]);
+        write_result(&w, r, order[i]);
     json_arr_end(&w);
-    write_meta(&w, ask, a, "2");
+    write_meta(&w, r, "2");
     json_obj_end(&w);
     arena_release(&arena);
     return json_type;

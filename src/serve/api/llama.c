@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* api_llama: llama.cpp's own routes: /embedding and /reranking.
+/* llama: llama.cpp's own routes: /embedding and /reranking.
  *
  * Scores are the model's, without activation; a list of lists holds each vector because that
  * server may give one a token.  (Its /embeddings, /rerank and /v1/… are paths of other APIs
@@ -9,93 +9,90 @@
 static const char *const json_type = "application/json";
 
 /* -1: as it is; 0: the greatest |x| is 32760; p: length 1 by the p-norm. */
-static bool read_norm(const struct json *body, struct ask *ask, struct ask_fault *f)
+static bool read_norm(struct request *r, const struct json *body)
 {
     const struct json *v = api_get(body, "embd_normalize");
     struct maybe n = json_int(v);
 
     if (v && (!n.known || n.v < -1 || n.v > API_COUNT_MAX))
-        return ask_fault(f, ASK_E_INVALID, "embd_normalize",
-                         "'embd_normalize' must be a whole number from -1 to %d", API_COUNT_MAX);
-    ask->normalize = v && n.v < 0 ? ASK_NO : ASK_YES;
-    ask->normalize_said = v != NULL;
-    ask->norm_p = v && n.v >= 0 ? (double)n.v : 2;
+        return request_fail(r, FAULT_INVALID, "embd_normalize",
+                            "'embd_normalize' must be a whole number from -1 to %d", API_COUNT_MAX);
+    r->normalize = v && n.v < 0 ? SERVE_NO : SERVE_YES;
+    r->normalize_said = v != NULL;
+    r->norm_p = v && n.v >= 0 ? (double)n.v : 2;
     return true;
 }
 
-bool api_llama_embedding(const struct http_request *req, const struct json *body, struct ask *ask,
-                         struct ask_fault *f)
+bool api_llama_embedding(struct request *r, const struct json *body)
 {
     const char *name = api_get(body, "input") ? "input" : "content";
 
-    f->family = 1 + API_LLAMA;
-    ask->what = ASK_VECTORS;
-    return api_extras(req, body, ask, f) && api_inputs(ask, json_get(body, name), name, true, f) &&
-           api_none_empty(ask, name, f) && api_cuts(body, API_CUT_ANY, ask, f) &&
-           api_encoding(req, body, ask, f) && read_norm(body, ask, f);
+    r->fault.family = 1 + API_LLAMA;
+    r->what = REQUEST_VECTORS;
+    return api_extras(r, body) && api_inputs(r, json_get(body, name), name, true) &&
+           api_none_empty(r, name) && api_cuts(r, body, API_CUT_ANY) && api_encoding(r, body) &&
+           read_norm(r, body);
 }
 
-const char *api_llama_write_embedding(const struct ask *ask, const struct answer *a,
-                                      struct buf *out)
+const char *api_llama_write_embedding(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
-    if (ask->encodings == ASK_OCTETS)
-        return api_octets(ask, a, out);
+    if (r->encodings == API_OCTETS)
+        return api_octets(r, out);
     json_out_init(&w, out, 0);
     json_arr(&w);
-    for (size_t i = 0; i < ask->count; i++) {
+    for (size_t i = 0; i < r->count; i++) {
         json_obj(&w);
         json_kv_int(&w, "index", (int64_t)i);
         json_key(&w, "embedding");
         json_arr(&w);
-        api_item_vectors(&w, ask, a, i, (enum ask_encoding)ask->encodings);
+        api_item_vectors(&w, r, i, (enum api_encoding)r->encodings);
         json_arr_end(&w);
-        api_item_extras(&w, &a->items[i]);
+        api_item_extras(&w, &r->texts[i]);
         json_obj_end(&w);
     }
     json_arr_end(&w);
     return json_type;
 }
 
-static bool parse_reranking(const struct http_request *req, const struct json *body,
-                            struct ask *ask, struct ask_fault *f)
+static bool parse_reranking(struct request *r, const struct json *body)
 {
     bool tei = api_get(body, "texts") && !api_get(body, "documents");
 
-    api_own(ask)->tei = tei;
-    if (!(tei ? api_tei_rerank(req, body, ask, f) : api_rank_body(req, body, ask, f))) {
-        f->family = 0;
+    api_priv(r)->tei = tei;
+    if (!(tei ? api_tei_rerank(r, body) : api_rank_body(r, body))) {
+        r->fault.family = 0;
         return false;
     }
-    f->family = 0; /* the shape is TEI's, errors are not */
-    ask->raw_scores = true;
+    r->fault.family = 0; /* the shape is TEI's, errors are not */
+    r->raw_scores = true;
     return true;
 }
 
-static const char *write_reranking(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_reranking(const struct request *r, struct buf *out)
 {
     struct arena arena = { 0 };
     struct json_out w;
     size_t n;
 
-    if (api_owned(ask)->tei)
-        return api_tei_write_rerank(ask, a, out);
-    const size_t *order = api_ranking(ask, a, &arena, &n);
+    if (api_priv_of(r)->tei)
+        return api_tei_write_rerank(r, out);
+    const size_t *order = api_ranking(r, &arena, &n);
     json_out_init(&w, out, 0);
     json_obj(&w);
-    json_kv_str(&w, "model", a->model);
-    api_fingerprint(&w, a);
+    json_kv_str(&w, "model", r->response.model);
+    api_fingerprint(&w, r);
     json_kv_str(&w, "object", "list");
-    api_usage(&w, a);
+    api_usage(&w, r);
     json_key(&w, "results");
     json_arr(&w);
     for (size_t i = 0; i < n; i++) {
         json_obj(&w);
         json_kv_int(&w, "index", (int64_t)order[i]);
         json_key(&w, "relevance_score");
-        api_float(&w, api_score(ask, a, order[i]));
-        api_item_extras(&w, &a->items[order[i]]);
+        api_float(&w, api_score(r, order[i]));
+        api_item_extras(&w, &r->texts[order[i]]);
         json_obj_end(&w);
     }
     json_arr_end(&w);

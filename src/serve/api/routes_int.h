@@ -23,17 +23,16 @@ struct api {
     const char *path;
     enum api_family family;
     const char *summary; /* for the OpenAPI document and the page */
-    /* The body as a tree (in ask->arena); fills *ask (zeroed, arena ready, defaults: class
-     * interactive, encodings ASK_FLOAT).  False: *f is filled. */
-    bool (*parse)(const struct http_request *req, const struct json *body, struct ask *ask,
-                  struct ask_fault *f);
+    /* The body as a tree (in r->arena); fills *ask (zeroed, arena ready, defaults: class
+     * interactive, encodings API_FLOAT).  False: *f is filled. */
+    bool (*parse)(struct request *r, const struct json *body);
     /* The reply's body; returns its Content-Type. */
-    const char *(*write)(const struct ask *ask, const struct answer *a, struct buf *out);
+    const char *(*write)(const struct request *r, struct buf *out);
     /* (optional) Called once the model is known, before anything is computed: for routes that
      * do what the model can.  May change what, inputs and count.  False: *f is filled. */
-    bool (*settle)(struct ask *ask, const struct model *m, struct ask_fault *f);
+    bool (*settle)(struct request *r, const struct model *m);
     /* (optional) Header lines "Name: value\r\n" for what the body has no place for. */
-    void (*fields)(const struct ask *ask, const struct answer *a, struct buf *out);
+    void (*fields)(const struct request *r, struct buf *out);
     const char *example; /* a request body that works with an embedding model or a reranker */
 };
 
@@ -45,37 +44,34 @@ const struct api *api_at(size_t i); /* NULL: the end */
 
 /* ---- api_error.c */
 /* The body, and the status code; the caller adds Retry-After. */
-int api_error(enum api_family family, const struct ask_fault *f, struct buf *out);
+int api_error(enum api_family family, const struct request_fault *f, struct buf *out);
 
 /* ---- api_read.c: what parsers share.  Each returns false with *f filled. */
 /* "inputs"/"input": a string, a list of strings, a list of ids, or a list of lists of ids,
- * mixed where `mixed`; fills ask->inputs, count, single. */
-bool api_inputs(struct ask *ask, const struct json *v, const char *name, bool mixed,
-                struct ask_fault *f);
+ * mixed where `mixed`; fills r->inputs, count, single. */
+bool api_inputs(struct request *r, const struct json *v, const char *name, bool mixed);
 /* A list of documents: strings, or objects whose "text" (or "content") is the text. */
-bool api_documents(struct ask *ask, const struct json *v, const char *name, struct ask_fault *f);
-bool api_string(const struct json *obj, const char *name, struct tok_text *out,
-                struct ask_fault *f); /* absent: p NULL */
-bool api_bool(const struct json *obj, const char *name, bool dflt, bool *out, struct ask_fault *f);
-bool api_count(const struct json *obj, const char *name, size_t max, size_t *out,
-               struct ask_fault *f); /* absent or null: 0 */
+bool api_documents(struct request *r, const struct json *v, const char *name);
+bool api_string(struct request *r, const struct json *obj, const char *name,
+                struct tok_text *out); /* absent: p NULL */
+bool api_bool(struct request *r, const struct json *obj, const char *name, bool dflt, bool *out);
+bool api_count(struct request *r, const struct json *obj, const char *name, size_t max,
+               size_t *out); /* absent or null: 0 */
 /* Numbers of a vector that are kept: one at least; absent or null: all. */
-bool api_dimensions(const struct json *obj, const char *name, struct ask *ask, struct ask_fault *f);
+bool api_dimensions(struct request *r, const struct json *obj, const char *name);
 /* prompt_name, input_type, instruction, model, priority ("interactive"|"bulk"), and
  * x-request-timeout (seconds, or with ms/s), which every route takes. */
-bool api_extras(const struct http_request *req, const struct json *body, struct ask *ask,
-                struct ask_fault *f);
-/* x-request-timeout alone, which needs no body: ask->deadline_ns, where there is such a field. */
-bool api_timeout(const struct http_request *req, struct ask *ask, struct ask_fault *f);
+bool api_extras(struct request *r, const struct json *body);
+/* x-request-timeout alone, which needs no body: r->deadline_ns, where there is such a field. */
+bool api_timeout(struct request *r);
 /* The members that we add to every reply's items or top level, where the API's own clients
  * ignore what they do not know: "tokens", "truncated", "cut". */
-void api_item_extras(struct json_out *w, const struct answer_item *it);
+void api_item_extras(struct json_out *w, const struct request_text *it);
 /* A vector in one encoding, as a JSON value; `packed`: numbers of a byte as base64. */
-void api_vector(struct json_out *w, const float *v, size_t n, enum ask_encoding e, bool packed);
+void api_vector(struct json_out *w, const float *v, size_t n, enum api_encoding e, bool packed);
 /* Indexes of the inputs by falling score, ties by index; top_n applied. */
-size_t *api_ranking(const struct ask *ask, const struct answer *a, struct arena *arena,
-                    size_t *out_count);
+size_t *api_ranking(const struct request *r, struct arena *arena, size_t *out_count);
 /* The score a client sees: the config's activation, or raw. */
-float api_score(const struct ask *ask, const struct answer *a, size_t i);
+float api_score(const struct request *r, size_t i);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* api_tei: the routes of Text Embeddings Inference.
+/* tei: the routes of Text Embeddings Inference.
  *
  * Replies are bare arrays with no place for more, so what we add goes into header lines.
  * "/" (and "/invocations") does what the model can, as TEI's own does: vectors, classes, a
@@ -14,95 +14,88 @@ static const char *const json_type = "application/json";
 
 /* ---- vectors */
 
-static bool vector_inputs(const struct json *body, struct ask *ask, struct ask_fault *f)
+static bool vector_inputs(struct request *r, const struct json *body)
 {
-    return api_inputs(ask, json_get(body, "inputs"), "inputs", true, f) &&
-           api_none_empty(ask, "inputs", f);
+    return api_inputs(r, json_get(body, "inputs"), "inputs", true) && api_none_empty(r, "inputs");
 }
 
-static bool vector_options(const struct http_request *req, const struct json *body, struct ask *ask,
-                           struct ask_fault *f)
+static bool vector_options(struct request *r, const struct json *body)
 {
     bool unit;
 
-    if (!api_cuts(body, API_CUT_BOOL, ask, f) || !api_encoding(req, body, ask, f) ||
-        !api_bool(body, "normalize", true, &unit, f) || !api_dimensions(body, "dimensions", ask, f))
+    if (!api_cuts(r, body, API_CUT_BOOL) || !api_encoding(r, body) ||
+        !api_bool(r, body, "normalize", true, &unit) || !api_dimensions(r, body, "dimensions"))
         return false;
-    ask->normalize = unit ? ASK_YES : ASK_NO;
-    ask->normalize_said = api_get(body, "normalize") != NULL;
+    r->normalize = unit ? SERVE_YES : SERVE_NO;
+    r->normalize_said = api_get(body, "normalize") != NULL;
     return true;
 }
 
-static bool parse_embed(const struct http_request *req, const struct json *body, struct ask *ask,
-                        struct ask_fault *f)
+static bool parse_embed(struct request *r, const struct json *body)
 {
-    ask->what = ASK_VECTORS;
-    return api_extras(req, body, ask, f) && vector_inputs(body, ask, f) &&
-           vector_options(req, body, ask, f);
+    r->what = REQUEST_VECTORS;
+    return api_extras(r, body) && vector_inputs(r, body) && vector_options(r, body);
 }
 
-static bool parse_embed_all(const struct http_request *req, const struct json *body,
-                            struct ask *ask, struct ask_fault *f)
+static bool parse_embed_all(struct request *r, const struct json *body)
 {
-    ask->what = ASK_TOKENS;
-    ask->normalize = ASK_NO;
-    return api_extras(req, body, ask, f) && vector_inputs(body, ask, f) &&
-           api_cuts(body, API_CUT_BOOL, ask, f) && api_encoding(req, body, ask, f);
+    r->what = REQUEST_TOKENS;
+    r->normalize = SERVE_NO;
+    return api_extras(r, body) && vector_inputs(r, body) && api_cuts(r, body, API_CUT_BOOL) &&
+           api_encoding(r, body);
 }
 
-static const char *write_vectors(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_vectors(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
-    if (ask->encodings == ASK_OCTETS)
-        return api_octets(ask, a, out);
+    if (r->encodings == API_OCTETS)
+        return api_octets(r, out);
     json_out_init(&w, out, 0);
     json_arr(&w);
-    for (size_t i = 0; i < ask->count; i++)
-        api_item_vectors(&w, ask, a, i, (enum ask_encoding)ask->encodings);
+    for (size_t i = 0; i < r->count; i++)
+        api_item_vectors(&w, r, i, (enum api_encoding)r->encodings);
     json_arr_end(&w);
     return json_type;
 }
 
 /* ---- ranking */
 
-bool api_tei_rerank(const struct http_request *req, const struct json *body, struct ask *ask,
-                    struct ask_fault *f)
+bool api_tei_rerank(struct request *r, const struct json *body)
 {
-    f->family = 1 + API_TEI;
-    ask->what = ASK_RANK;
-    ask->sigmoid = true;
-    if (!api_extras(req, body, ask, f) || !api_string(body, "query", &ask->query, f) ||
-        !api_documents(ask, json_get(body, "texts"), "texts", f) ||
-        !api_cuts(body, API_CUT_BOOL, ask, f) ||
-        !api_bool(body, "raw_scores", false, &ask->raw_scores, f) ||
-        !api_bool(body, "return_text", false, &ask->return_texts, f) ||
-        !api_count(body, "top_n", API_COUNT_MAX, &ask->top_n, f))
+    r->fault.family = 1 + API_TEI;
+    r->what = REQUEST_RANK;
+    r->sigmoid = true;
+    if (!api_extras(r, body) || !api_string(r, body, "query", &r->query) ||
+        !api_documents(r, json_get(body, "texts"), "texts") || !api_cuts(r, body, API_CUT_BOOL) ||
+        !api_bool(r, body, "raw_scores", false, &r->raw_scores) ||
+        !api_bool(r, body, "return_text", false, &r->return_texts) ||
+        !api_count(r, body, "top_n", API_COUNT_MAX, &r->top_n))
         return false;
-    if (!ask->query.p)
-        return ask_fault(f, ASK_E_INVALID, "query", "'query' is missing");
-    for (size_t i = 0; !ask->query.len && i < ask->count; i++)
-        if (!ask->inputs[i].text.len)
-            return ask_fault(f, ASK_E_EMPTY, "query", "'query' and text %zu are both empty", i);
+    if (!r->query.p)
+        return request_fail(r, FAULT_INVALID, "query", "'query' is missing");
+    for (size_t i = 0; !r->query.len && i < r->count; i++)
+        if (!r->inputs[i].text.len)
+            return request_fail(r, FAULT_EMPTY, "query", "'query' and text %zu are both empty", i);
     return true;
 }
 
-const char *api_tei_write_rerank(const struct ask *ask, const struct answer *a, struct buf *out)
+const char *api_tei_write_rerank(const struct request *r, struct buf *out)
 {
     struct arena arena = { 0 };
     struct json_out w;
     size_t n;
-    const size_t *order = api_ranking(ask, a, &arena, &n);
+    const size_t *order = api_ranking(r, &arena, &n);
 
     json_out_init(&w, out, 0);
     json_arr(&w);
     for (size_t i = 0; i < n; i++) {
-        const struct tok_text *t = &ask->inputs[order[i]].text;
+        const struct tok_text *t = &r->inputs[order[i]].text;
         json_obj(&w);
         json_kv_int(&w, "index", (int64_t)order[i]);
         json_key(&w, "score");
-        api_float(&w, api_score(ask, a, order[i]));
-        if (ask->return_texts) {
+        api_float(&w, api_score(r, order[i]));
+        if (r->return_texts) {
             json_key(&w, "text");
             json_add_strn(&w, t->p, t->len);
         }
@@ -116,86 +109,85 @@ const char *api_tei_write_rerank(const struct ask *ask, const struct answer *a, 
 /* ---- classes */
 
 /* One text or a pair of them, as elements of a list. */
-static bool read_sequence(const struct json *v, struct ask_input *out, struct ask_fault *f)
+static bool read_sequence(struct request *r, const struct json *v, struct request_input *out)
 {
     const struct json *one = v->first, *two = one ? one->next : NULL;
 
     if (v->type != JSON_ARR || !one || v->count > 2 || one->type != JSON_STR ||
         (two && two->type != JSON_STR))
-        return ask_fault(f, ASK_E_INVALID, "inputs",
-                         "'inputs' must be a string, a pair of strings, or a list of lists that "
-                         "hold one or two strings each");
-    *out = (struct ask_input){ .text = { one->text, one->len } };
+        return request_fail(r, FAULT_INVALID, "inputs",
+                            "'inputs' must be a string, a pair of strings, or a list of lists that "
+                            "hold one or two strings each");
+    *out = (struct request_input){ .text = { one->text, one->len } };
     if (two)
         out->pair = (struct tok_text){ two->text, two->len };
     return true;
 }
 
-static bool class_inputs(const struct json *body, struct ask *ask, struct ask_fault *f)
+static bool class_inputs(struct request *r, const struct json *body)
 {
     const struct json *v = api_get(body, "inputs");
     size_t n = 0;
 
     if (!v)
-        return ask_fault(f, ASK_E_INVALID, "inputs", "'inputs' is missing");
+        return request_fail(r, FAULT_INVALID, "inputs", "'inputs' is missing");
     if (v->type == JSON_ARR && !v->count)
-        return ask_fault(f, ASK_E_EMPTY, "inputs", "'inputs' cannot be empty");
+        return request_fail(r, FAULT_EMPTY, "inputs", "'inputs' cannot be empty");
     bool batch = v->type == JSON_ARR && v->first->type == JSON_ARR;
-    ask->single = !batch;
-    ask->inputs = arena_array(&ask->arena, struct ask_input, batch ? v->count : 1);
-    ask->count = batch ? v->count : 1;
+    r->single = !batch;
+    r->inputs = arena_array(&r->arena, struct request_input, batch ? v->count : 1);
+    r->count = batch ? v->count : 1;
     if (v->type == JSON_STR)
-        ask->inputs[0].text = (struct tok_text){ v->text, v->len };
-    else if (!batch && !read_sequence(v, &ask->inputs[0], f))
+        r->inputs[0].text = (struct tok_text){ v->text, v->len };
+    else if (!batch && !read_sequence(r, v, &r->inputs[0]))
         return false;
     for (const struct json *e = batch ? v->first : NULL; e; e = e->next)
-        if (!read_sequence(e, &ask->inputs[n++], f))
+        if (!read_sequence(r, e, &r->inputs[n++]))
             return false;
-    return api_none_empty(ask, "inputs", f);
+    return api_none_empty(r, "inputs");
 }
 
 /* huggingface_hub's, which always sends them and then wants a list of lists. */
-static bool read_parameters(const struct json *body, struct ask *ask, struct ask_fault *f)
+static bool read_parameters(struct request *r, const struct json *body)
 {
     static const char *const names[] = { "none", "sigmoid", "softmax" };
     const struct json *how = api_get(body, "parameters");
-    struct api_own *own = api_own(ask);
+    struct api_priv *priv = api_priv(r);
     const char *apply;
 
     if (how && how->type != JSON_OBJ)
-        return ask_fault(f, ASK_E_INVALID, "parameters", "'parameters' must be an object");
-    own->nested = how != NULL;
-    if (!api_count(how, "top_k", API_COUNT_MAX, &own->top_k, f) ||
-        !api_name(how, "function_to_apply", API_NAME_MAX, &apply, f))
+        return request_fail(r, FAULT_INVALID, "parameters", "'parameters' must be an object");
+    priv->nested = how != NULL;
+    if (!api_count(r, how, "top_k", API_COUNT_MAX, &priv->top_k) ||
+        !api_name(r, how, "function_to_apply", API_NAME_MAX, &apply))
         return false;
     for (size_t i = 0; apply && i < ARRAY_SIZE(names); i++)
         if (!strcmp(apply, names[i]))
-            own->apply = (enum api_apply)(API_APPLY_NONE + i);
-    if (apply && own->apply == API_APPLY_DEFAULT)
-        return ask_fault(f, ASK_E_INVALID, "function_to_apply",
-                         "'function_to_apply' must be none, sigmoid or softmax");
+            priv->apply = (enum api_apply)(API_APPLY_NONE + i);
+    if (apply && priv->apply == API_APPLY_DEFAULT)
+        return request_fail(r, FAULT_INVALID, "function_to_apply",
+                            "'function_to_apply' must be none, sigmoid or softmax");
     return true;
 }
 
-static bool parse_predict(const struct http_request *req, const struct json *body, struct ask *ask,
-                          struct ask_fault *f)
+static bool parse_predict(struct request *r, const struct json *body)
 {
-    ask->what = ASK_CLASSES;
-    return api_extras(req, body, ask, f) && class_inputs(body, ask, f) &&
-           read_parameters(body, ask, f) && api_cuts(body, API_CUT_BOOL, ask, f) &&
-           api_bool(body, "raw_scores", false, &ask->raw_scores, f);
+    r->what = REQUEST_CLASSES;
+    return api_extras(r, body) && class_inputs(r, body) && read_parameters(r, body) &&
+           api_cuts(r, body, API_CUT_BOOL) &&
+           api_bool(r, body, "raw_scores", false, &r->raw_scores);
 }
 
-static const char *write_predict(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_predict(const struct request *r, struct buf *out)
 {
-    bool flat = ask->single && !api_owned(ask)->nested;
+    bool flat = r->single && !api_priv_of(r)->nested;
     struct json_out w;
 
     json_out_init(&w, out, 0);
     if (!flat)
         json_arr(&w);
-    for (size_t i = 0; i < ask->count; i++)
-        api_classes(&w, ask, a, i);
+    for (size_t i = 0; i < r->count; i++)
+        api_classes(&w, r, i);
     if (!flat)
         json_arr_end(&w);
     return json_type;
@@ -203,69 +195,66 @@ static const char *write_predict(const struct ask *ask, const struct answer *a, 
 
 /* ---- similarity */
 
-static bool parse_similarity(const struct http_request *req, const struct json *body,
-                             struct ask *ask, struct ask_fault *f)
+static bool parse_similarity(struct request *r, const struct json *body)
 {
     const struct json *in = api_get(body, "inputs"), *how = api_get(body, "parameters");
     struct tok_text source;
 
-    ask->what = ASK_VECTORS;
-    ask->normalize = ASK_YES;
-    ask->normalize_said = true; /* cosines are of vectors of length one */
-    if (!api_extras(req, body, ask, f))
+    r->what = REQUEST_VECTORS;
+    r->normalize = SERVE_YES;
+    r->normalize_said = true; /* cosines are of vectors of length one */
+    if (!api_extras(r, body))
         return false;
     if (!in || in->type != JSON_OBJ || (how && how->type != JSON_OBJ))
-        return ask_fault(f, ASK_E_INVALID, in && in->type == JSON_OBJ ? "parameters" : "inputs",
-                         "'inputs' and 'parameters' must be objects");
-    if (!api_string(in, "source_sentence", &source, f) ||
-        !api_documents(ask, json_get(in, "sentences"), "sentences", f) ||
-        !api_cuts(how, API_CUT_BOOL, ask, f) ||
+        return request_fail(r, FAULT_INVALID, in && in->type == JSON_OBJ ? "parameters" : "inputs",
+                            "'inputs' and 'parameters' must be objects");
+    if (!api_string(r, in, "source_sentence", &source) ||
+        !api_documents(r, json_get(in, "sentences"), "sentences") ||
+        !api_cuts(r, how, API_CUT_BOOL) ||
         (api_get(how, "prompt_name") &&
-         !api_name(how, "prompt_name", API_NAME_MAX, &ask->prompt_name, f)))
+         !api_name(r, how, "prompt_name", API_NAME_MAX, &r->prompt_name)))
         return false;
     if (!source.p)
-        return ask_fault(f, ASK_E_INVALID, "source_sentence", "'source_sentence' is missing");
-    struct ask_input *all = arena_array(&ask->arena, struct ask_input, ask->count + 1);
+        return request_fail(r, FAULT_INVALID, "source_sentence", "'source_sentence' is missing");
+    struct request_input *all = arena_array(&r->arena, struct request_input, r->count + 1);
     all[0].text = source;
-    memcpy(all + 1, ask->inputs, ask->count * sizeof(*all));
-    ask->inputs = all;
-    ask->count++;
-    return api_none_empty(ask, "inputs", f);
+    memcpy(all + 1, r->inputs, r->count * sizeof(*all));
+    r->inputs = all;
+    r->count++;
+    return api_none_empty(r, "inputs");
 }
 
-static const char *write_similarity(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_similarity(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
     json_out_init(&w, out, 0);
     json_arr(&w);
-    for (size_t i = 1; i < ask->count; i++)
-        api_float(&w, api_cosine(a, 0, i));
+    for (size_t i = 1; i < r->count; i++)
+        api_float(&w, api_cosine(r, 0, i));
     json_arr_end(&w);
     return json_type;
 }
 
 /* ---- tokens */
 
-static bool parse_tokenize(const struct http_request *req, const struct json *body, struct ask *ask,
-                           struct ask_fault *f)
+static bool parse_tokenize(struct request *r, const struct json *body)
 {
     bool specials;
 
-    ask->what = ASK_IDS;
-    if (!api_extras(req, body, ask, f) ||
-        !api_inputs(ask, json_get(body, "inputs"), "inputs", false, f) ||
-        !api_bool(body, "add_special_tokens", true, &specials, f))
+    r->what = REQUEST_IDS;
+    if (!api_extras(r, body) || !api_inputs(r, json_get(body, "inputs"), "inputs", false) ||
+        !api_bool(r, body, "add_special_tokens", true, &specials))
         return false;
-    for (size_t i = 0; i < ask->count; i++)
-        if (!ask->inputs[i].text.p)
-            return ask_fault(f, ASK_E_INVALID, "inputs",
-                             "'inputs' must be a string or a list of strings");
-    ask->no_specials = !specials;
-    return api_none_empty(ask, "inputs", f);
+    for (size_t i = 0; i < r->count; i++)
+        if (!r->inputs[i].text.p)
+            return request_fail(r, FAULT_INVALID, "inputs",
+                                "'inputs' must be a string or a list of strings");
+    r->no_specials = !specials;
+    return api_none_empty(r, "inputs");
 }
 
-static void write_token(struct json_out *w, const struct answer_token *t)
+static void write_token(struct json_out *w, const struct response_token *t)
 {
     json_obj(w);
     json_kv_int(w, "id", t->id);
@@ -276,93 +265,91 @@ static void write_token(struct json_out *w, const struct answer_token *t)
     json_obj_end(w);
 }
 
-static const char *write_tokenize(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_tokenize(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
     json_out_init(&w, out, 0);
     json_arr(&w);
-    for (size_t i = 0; i < ask->count; i++) {
+    for (size_t i = 0; i < r->count; i++) {
         json_arr(&w);
-        for (size_t k = 0; k < a->items[i].tokens; k++)
-            write_token(&w, &a->tokens[i][k]);
+        for (size_t k = 0; k < r->texts[i].tokens; k++)
+            write_token(&w, &r->response.tokens[i][k]);
         json_arr_end(&w);
     }
     json_arr_end(&w);
     return json_type;
 }
 
-static bool parse_decode(const struct http_request *req, const struct json *body, struct ask *ask,
-                         struct ask_fault *f)
+static bool parse_decode(struct request *r, const struct json *body)
 {
-    ask->what = ASK_TEXTS;
-    if (!api_extras(req, body, ask, f) ||
-        !api_inputs(ask, json_get(body, "ids"), "ids", false, f) ||
-        !api_bool(body, "skip_special_tokens", true, &ask->skip_specials, f))
+    r->what = REQUEST_TEXTS;
+    if (!api_extras(r, body) || !api_inputs(r, json_get(body, "ids"), "ids", false) ||
+        !api_bool(r, body, "skip_special_tokens", true, &r->skip_specials))
         return false;
-    for (size_t i = 0; i < ask->count; i++)
-        if (ask->inputs[i].text.p)
-            return ask_fault(f, ASK_E_INVALID, "ids",
-                             "'ids' must be ids or a list of lists of them");
-    return api_none_empty(ask, "ids", f);
+    for (size_t i = 0; i < r->count; i++)
+        if (r->inputs[i].text.p)
+            return request_fail(r, FAULT_INVALID, "ids",
+                                "'ids' must be ids or a list of lists of them");
+    return api_none_empty(r, "ids");
 }
 
-static const char *write_decode(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_decode(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
     json_out_init(&w, out, 0);
     json_arr(&w);
-    for (size_t i = 0; i < ask->count; i++)
-        json_add_str(&w, a->texts[i] ? a->texts[i] : "");
+    for (size_t i = 0; i < r->count; i++)
+        json_add_str(&w, r->response.decoded[i] ? r->response.decoded[i] : "");
     json_arr_end(&w);
     return json_type;
 }
 
 /* ---- whatever the model does */
 
-static bool parse_root(const struct http_request *req, const struct json *body, struct ask *ask,
-                       struct ask_fault *f)
+static bool parse_root(struct request *r, const struct json *body)
 {
     const struct json *in = api_get(body, "inputs");
-    struct ask_fault other = { 0 };
 
     if (api_get(body, "query") || api_get(body, "texts"))
-        return api_tei_rerank(req, body, ask, f);
-    api_own(ask)->body = body;
+        return api_tei_rerank(r, body);
+    api_priv(r)->body = body;
     if (in && in->type == JSON_OBJ) {
-        api_own(ask)->similar = true;
-        return parse_similarity(req, body, ask, f);
+        api_priv(r)->similar = true;
+        return parse_similarity(r, body);
     }
-    ask->what = ASK_VECTORS;
-    if (!api_extras(req, body, ask, f) || !read_parameters(body, ask, f) ||
-        !vector_options(req, body, ask, f) ||
-        !api_bool(body, "raw_scores", false, &ask->raw_scores, f))
+    r->what = REQUEST_VECTORS;
+    if (!api_extras(r, body) || !read_parameters(r, body) || !vector_options(r, body) ||
+        !api_bool(r, body, "raw_scores", false, &r->raw_scores))
         return false;
-    if (vector_inputs(body, ask, f))
+    if (vector_inputs(r, body))
         return true;
-    ask->what = ASK_CLASSES; /* a list of pairs is no list of texts */
-    return class_inputs(body, ask, &other);
+    struct request_fault first = r->fault;
+    r->what = REQUEST_CLASSES; /* a list of pairs is no list of texts */
+    bool ok = class_inputs(r, body);
+    r->fault = first;
+    return ok;
 }
 
-static bool settle_root(struct ask *ask, const struct model *m, struct ask_fault *f)
+static bool settle_root(struct request *r, const struct model *m)
 {
-    const struct api_own *own = api_owned(ask);
+    const struct api_priv *priv = api_priv_of(r);
 
-    if (ask->what != ASK_VECTORS || own->similar || m->head == MODEL_HEAD_NONE)
+    if (r->what != REQUEST_VECTORS || priv->similar || m->head == MODEL_HEAD_NONE)
         return true;
-    ask->what = ASK_CLASSES;
-    ask->encodings = ASK_FLOAT;
-    return class_inputs(own->body, ask, f);
+    r->what = REQUEST_CLASSES;
+    r->encodings = API_FLOAT;
+    return class_inputs(r, priv->body);
 }
 
-static const char *write_root(const struct ask *ask, const struct answer *a, struct buf *out)
+static const char *write_root(const struct request *r, struct buf *out)
 {
-    if (ask->what == ASK_RANK)
-        return api_tei_write_rerank(ask, a, out);
-    if (ask->what == ASK_CLASSES)
-        return write_predict(ask, a, out);
-    return api_owned(ask)->similar ? write_similarity(ask, a, out) : write_vectors(ask, a, out);
+    if (r->what == REQUEST_RANK)
+        return api_tei_write_rerank(r, out);
+    if (r->what == REQUEST_CLASSES)
+        return write_predict(r, out);
+    return api_priv_of(r)->similar ? write_similarity(r, out) : write_vectors(r, out);
 }
 
 #define ROOT                                                                                       \

@@ -39,7 +39,7 @@ void bulk_reply(struct http_exchange *x, struct buf *body)
 
 void bulk_refuse(struct http_exchange *x, int status, const char *param, const char *fmt, ...)
 {
-    struct ask_fault f = { .status = status };
+    struct request_fault f = { .status = status };
     struct buf body = { 0 };
     char why[ERR_MSG_MAX];
     va_list ap;
@@ -56,10 +56,10 @@ void bulk_refuse(struct http_exchange *x, int status, const char *param, const c
                        last ? last : "");
         (void)str_copy(why, sizeof(why), cause);
     }
-    (void)ask_fault(&f,
-                    status == 429   ? ASK_E_OVERLOADED
-                    : status >= 500 ? ASK_E_BACKEND
-                                    : ASK_E_INVALID,
+    (void)fault_set(&f,
+                    status == 429   ? FAULT_OVERLOADED
+                    : status >= 500 ? FAULT_BACKEND
+                                    : FAULT_INVALID,
                     param, "%s", why);
     (void)api_error(API_OPENAI, &f, &body);
     http_reply(x, status == 499 ? 400 : status, "application/json", &body,
@@ -177,12 +177,12 @@ void bulk_spawn(struct serve *s, struct http_exchange *x, bulk_work *work)
 {
     struct bulk *b = s->bulk;
     struct bulk_thread *t = xcalloc(1, sizeof(*t));
-    char owner[CALL_OWNER_BYTES];
+    char owner[REQUEST_OWNER_BYTES];
     pthread_attr_t attr;
     pthread_t id;
 
-    call_owner(http_request(x), owner);
-    *t = (struct bulk_thread){ .s = s, .x = x, .work = work, .client = call_client(owner) };
+    request_owner(http_request(x), owner);
+    *t = (struct bulk_thread){ .s = s, .x = x, .work = work, .client = request_client(owner) };
     if (!add_thread(b, t)) {
         free(t);
         bulk_refuse(x, 429, NULL,

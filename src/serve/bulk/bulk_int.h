@@ -19,7 +19,7 @@ struct bulk;
 /* Opens the folder where the options name one. */
 enum rc bulk_new(struct serve *s, struct bulk **out, struct err *err) MUST_USE;
 void bulk_stop(struct bulk *b); /* no more lines are begun */
-void bulk_free(struct bulk *b); /* before the front ends; NULL is fine */
+void bulk_free(struct bulk *b); /* before the frontend does; NULL is fine */
 
 /* Routes, each with the server as argument; both end with a row whose path is NULL. */
 extern const struct http_route bulk_routes[], bulk_streamed_routes[];

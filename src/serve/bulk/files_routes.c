@@ -153,7 +153,7 @@ static void end_upload(struct http_exchange *x, struct upload *u)
     }
     (void)str_copy(f->purpose, sizeof(f->purpose), u->purpose);
     f->expires = f->created + keep_s;
-    call_owner(http_request(x), f->owner);
+    request_owner(http_request(x), f->owner);
     shown = *f;
     if (store_upload_commit(&u->file, &err)) {
         bulk_refuse(x, err.code == RC_LIMIT ? 507 : 500, "file", "%s", err.msg);
@@ -194,12 +194,12 @@ void files_list(struct serve *s, struct http_exchange *x)
 {
     const struct http_request *r = http_request(x);
     struct store *st = bulk_store(s);
-    char owner[CALL_OWNER_BYTES], purpose[32] = "", order[8] = "desc";
+    char owner[REQUEST_OWNER_BYTES], purpose[32] = "", order[8] = "desc";
     const struct stored_file **all;
     struct bulk_page page;
     size_t n = 0;
 
-    call_owner(r, owner);
+    request_owner(r, owner);
     (void)http_query(r, "purpose", purpose, sizeof(purpose));
     if (http_query(r, "order", order, sizeof(order)) && !str_eq(order, "asc") &&
         !str_eq(order, "desc")) {
@@ -275,13 +275,13 @@ static void get_content(struct store *st, struct http_exchange *x, const char *i
 void files_get(struct serve *s, struct http_exchange *x)
 {
     struct store *st = bulk_store(s);
-    char id[STORE_ID_MAX] = "", owner[CALL_OWNER_BYTES];
+    char id[STORE_ID_MAX] = "", owner[REQUEST_OWNER_BYTES];
     const char *rest;
     struct stored_file *f = NULL, copy;
     struct buf body = { 0 };
     struct json_out w;
 
-    call_owner(http_request(x), owner);
+    request_owner(http_request(x), owner);
     if (split_path(http_request(x)->path, id, &rest) && (!*rest || str_eq(rest, "/content"))) {
         pthread_mutex_lock(&st->lock);
         f = store_file_find(st, id, owner);
@@ -305,13 +305,13 @@ void files_get(struct serve *s, struct http_exchange *x)
 void files_delete(struct serve *s, struct http_exchange *x)
 {
     struct store *st = bulk_store(s);
-    char id[STORE_ID_MAX] = "", owner[CALL_OWNER_BYTES];
+    char id[STORE_ID_MAX] = "", owner[REQUEST_OWNER_BYTES];
     const char *rest;
     bool found = false, needed = false;
     struct buf body = { 0 };
     struct json_out w;
 
-    call_owner(http_request(x), owner);
+    request_owner(http_request(x), owner);
     if (split_path(http_request(x)->path, id, &rest) && !*rest) {
         pthread_mutex_lock(&st->lock);
         struct stored_file *f = store_file_find(st, id, owner);

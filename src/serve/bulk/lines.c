@@ -15,7 +15,7 @@ void line_window_init(struct line_window *w, struct serve *s, const struct api *
     w->s = s;
     w->api = api;
     w->query = query;
-    w->client = call_client(owner);
+    w->client = request_client(owner);
     w->deadline_ns = deadline_ns;
     w->most = LINE_WINDOW_FIRST;
     pthread_mutex_init(&w->lock, NULL);
@@ -37,7 +37,7 @@ bool line_window_full(const struct line_window *w)
 {
     return w->count >= w->most ||
            (w->count && (w->text_bytes >= LINE_WINDOW_TEXT_BYTES ||
-                         atomic_load(&w->s->calls_bytes) >= w->s->o.calls_bytes_max));
+                         atomic_load(&w->s->requests_bytes) >= w->s->o.calls_bytes_max));
 }
 
 static struct line_slot *slot_at(struct line_window *w, size_t i)
@@ -50,13 +50,13 @@ static void hold_bytes(struct line_slot *slot, size_t bytes)
 {
     struct line_window *w = slot->window;
 
-    atomic_fetch_add(&w->s->calls_bytes, bytes - slot->bytes); /* modulo 2^64 */
+    atomic_fetch_add(&w->s->requests_bytes, bytes - slot->bytes); /* modulo 2^64 */
     w->bytes += bytes - slot->bytes;
     slot->bytes = bytes;
 }
 
 /* On any thread.  The oldest has to go on, whatever it is: others wait for it. */
-static bool line_takes(struct call_line *l, size_t bytes)
+static bool line_takes(struct request_line *l, size_t bytes)
 {
     struct line_slot *slot = l->arg;
     struct line_window *w = slot->window;
@@ -65,22 +65,23 @@ static bool line_takes(struct call_line *l, size_t bytes)
     pthread_mutex_lock(&w->lock);
     ok = slot == slot_at(w, 0) ||
          (w->bytes + bytes <= LINE_WINDOW_BYTES_MAX &&
-          atomic_load(&w->s->calls_bytes) + bytes <= w->s->o.calls_bytes_max);
+          atomic_load(&w->s->requests_bytes) + bytes <= w->s->o.calls_bytes_max);
     if (ok)
         hold_bytes(slot, slot->bytes + bytes);
     pthread_mutex_unlock(&w->lock);
     return ok;
 }
 
-/* On any thread: the last that the call does with its line. */
-static void line_done(struct call_line *l, int status, struct buf *body, const struct ask_fault *f)
+/* On any thread: the last that the request does with its line. */
+static void line_done(struct request_line *l, int status, struct buf *body,
+                      const struct request_fault *f)
 {
     struct line_slot *slot = l->arg;
     struct line_window *w = slot->window;
 
     pthread_mutex_lock(&w->lock);
     slot->status = status;
-    slot->kind = f ? f->kind : ASK_E_BACKEND;
+    slot->kind = f ? f->kind : FAULT_BACKEND;
     slot->reply = *body;
     *body = (struct buf){ 0 };
     hold_bytes(slot, slot->reply.len);
@@ -92,8 +93,8 @@ static void line_done(struct call_line *l, int status, struct buf *body, const s
 
 static void begin_line(struct line_window *w, struct line_slot *slot)
 {
-    slot->call.req.begun_ns = clock_mono_ns();
-    front_take_line(w->s->front, &slot->call);
+    slot->request.http.begun_ns = clock_mono_ns();
+    frontend_take_line(w->s->frontend, &slot->request);
 }
 
 /* The lock is held by none: the owner alone adds and takes. */
@@ -112,20 +113,20 @@ void line_window_put(struct line_window *w, uint64_t number, char *custom_id, ch
     struct line_slot *slot = new_slot(w, number, custom_id);
 
     slot->text = body;
-    slot->call = (struct call_line){ .req = { .method = HTTP_POST,
-                                              .path = w->api->path,
-                                              .query = w->query ? w->query : "",
-                                              .body = body,
-                                              .body_len = body_len,
-                                              .peer = "",
-                                              .id = number },
-                                     .api = w->api,
-                                     .client = w->client,
-                                     .deadline_ns = w->deadline_ns,
-                                     .gone = &w->gone,
-                                     .takes = line_takes,
-                                     .done = line_done,
-                                     .arg = slot };
+    slot->request = (struct request_line){ .http = { .method = HTTP_POST,
+                                                     .path = w->api->path,
+                                                     .query = w->query ? w->query : "",
+                                                     .body = body,
+                                                     .body_len = body_len,
+                                                     .peer = "",
+                                                     .id = number },
+                                           .api = w->api,
+                                           .client = w->client,
+                                           .deadline_ns = w->deadline_ns,
+                                           .gone = &w->gone,
+                                           .takes = line_takes,
+                                           .done = line_done,
+                                           .arg = slot };
     w->text_bytes += body_len;
     w->count++;
     begin_line(w, slot);
@@ -137,7 +138,7 @@ void line_window_put_reply(struct line_window *w, uint64_t number, char *custom_
     struct line_slot *slot = new_slot(w, number, custom_id);
 
     slot->status = status;
-    slot->kind = ASK_E_INVALID;
+    slot->kind = FAULT_INVALID;
     slot->reply = *reply;
     *reply = (struct buf){ 0 };
     slot->done = true;
@@ -149,8 +150,8 @@ static bool is_refused_now(const struct line_window *w, const struct line_slot *
 {
     return slot->status != 200 && slot->text && !atomic_load(&w->gone) &&
            !atomic_load(&w->s->stopping) && clock_mono_ns() < w->deadline_ns &&
-           (slot->kind == ASK_E_OVERLOADED || slot->kind == ASK_E_LOADING ||
-            slot->kind == ASK_E_NO_MEMORY);
+           (slot->kind == FAULT_OVERLOADED || slot->kind == FAULT_LOADING ||
+            slot->kind == FAULT_NO_MEMORY);
 }
 
 /* Few lines where replies are large; twice as many each time all went well. */
@@ -199,7 +200,7 @@ void line_window_pop(struct line_window *w)
     struct line_slot *slot = slot_at(w, 0);
 
     assert(w->count && slot->done);
-    w->text_bytes -= slot->text ? slot->call.req.body_len : 0;
+    w->text_bytes -= slot->text ? slot->request.http.body_len : 0;
     adapt_window(w, slot->reply.len);
     buf_release(&slot->reply);
     free(slot->text);

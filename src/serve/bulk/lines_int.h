@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* lines: many requests of one source, a few of them under way at a time, answered in order.
  *
- * The lines of a batch and those of a stream are calls like any client's (serve_int.h), so that a
- * reply is the same by either way.  A window holds those that were begun; its owner, one thread,
+ * The lines of a batch and those of a stream are requests like any client's (serve_int.h), so that
+ * a reply is the same by either way.  A window holds those that were begun; its owner, one thread,
  * puts lines in at one end and takes replies at the other:
  *
- *     line_window_put() ─► front ─► scheduler ─► … ─► line_window_oldest(), line_window_pop()
+ *     line_window_put() ─► frontend ─► scheduler ─► … ─► line_window_oldest(), line_window_pop()
  *
  * Memory is bounded by what the window may hold: lines by their bytes, replies by the largest one
- * seen of late, so that a source of large replies has few of them under way.  It opens slowly. What
- * a line will hold is counted as soon as it is known, in the server's sum too (request_bytes.c):
- * one behind the oldest is put off where that is too much.  A line that is refused because the
- * server is busy or its model is loading is put again. */
+ * seen of late, so that a source of large replies has few of them under way.  It opens slowly.
+ * What a line will hold is counted as soon as it is known, in the server's sum too
+ * (request_bytes.c): one behind the oldest is put off where that is too much.  A line that is
+ * refused because the server is busy or its model is loading is put again. */
 #ifndef SERVE_BULK_LINES_INT_H
 #define SERVE_BULK_LINES_INT_H
 #include "serve/serve_int.h"
@@ -29,13 +29,13 @@ enum {
 };
 
 struct line_slot {
-    struct call_line call;
+    struct request_line request;
     char *text; /* the body, owned */
     uint64_t number;
     char *custom_id; /* owned; NULL: it has none */
     bool done;
     int status;
-    enum ask_error kind; /* where the status is not 200 */
+    enum fault_kind kind; /* where the status is not 200 */
     struct buf reply;
     size_t bytes; /* that it holds or will, in the window's and the server's sum */
     struct line_window *window;
@@ -63,7 +63,7 @@ bool line_window_full(const struct line_window *w);
 /* Takes `body` (a JSON value) and `custom_id`, both from malloc; the latter may be NULL. */
 void line_window_put(struct line_window *w, uint64_t number, char *custom_id, char *body,
                      size_t body_len);
-/* A line that is answered without a call: takes what is in `reply`. */
+/* A line that is answered without a request: takes what is in `reply`. */
 void line_window_put_reply(struct line_window *w, uint64_t number, char *custom_id, int status,
                            struct buf *reply);
 /* The oldest line once it has its reply; NULL: not within `wait_ms`, or the window is empty. */

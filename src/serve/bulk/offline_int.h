@@ -37,7 +37,7 @@ enum offline_status {
 
 struct offline_batch {
     struct offline_batch *next; /* newer ones first */
-    char id[STORE_ID_MAX], owner[CALL_OWNER_BYTES], endpoint[32], window[16];
+    char id[STORE_ID_MAX], owner[REQUEST_OWNER_BYTES], endpoint[32], window[16];
     char input[STORE_ID_MAX];
     enum offline_status status;
     int64_t created, expires;          /* seconds */

@@ -18,18 +18,18 @@ static const char *const endpoints[] = { "/v1/embeddings", "/v1/rerank" };
 
 /* ---- create */
 static bool copy_text(const struct json *body, const char *name, char *out, size_t cap,
-                      struct ask_fault *f)
+                      struct request_fault *f)
 {
     const struct json *v = json_get(body, name);
     const char *text = json_str(v);
 
     if (!text)
-        return ask_fault(f, ASK_E_INVALID, name, v ? "'%s' must be a string" : "'%s' is missing",
+        return fault_set(f, FAULT_INVALID, name, v ? "'%s' must be a string" : "'%s' is missing",
                          name);
-    return str_copy(out, cap, text) || ask_fault(f, ASK_E_INVALID, name, "'%s' is too long", name);
+    return str_copy(out, cap, text) || fault_set(f, FAULT_INVALID, name, "'%s' is too long", name);
 }
 
-static bool read_metadata(const struct json *v, struct offline_batch *b, struct ask_fault *f)
+static bool read_metadata(const struct json *v, struct offline_batch *b, struct request_fault *f)
 {
     struct buf text = { 0 };
     struct json_out w;
@@ -37,11 +37,11 @@ static bool read_metadata(const struct json *v, struct offline_batch *b, struct 
     if (!v || v->type == JSON_NULL)
         return true;
     if (v->type != JSON_OBJ || v->count > OFFLINE_METADATA_MAX)
-        return ask_fault(f, ASK_E_INVALID, "metadata", "'metadata' must be an object of %d strings",
+        return fault_set(f, FAULT_INVALID, "metadata", "'metadata' must be an object of %d strings",
                          OFFLINE_METADATA_MAX);
     for (const struct json *m = v->first; m; m = m->next)
         if (m->type != JSON_STR || m->len > 512 || strlen(m->key) > 64)
-            return ask_fault(f, ASK_E_INVALID, "metadata",
+            return fault_set(f, FAULT_INVALID, "metadata",
                              "'metadata' holds names of 64 bytes and strings of 512 at most");
     json_out_init(&w, &text, 0);
     json_add_value(&w, v);
@@ -49,7 +49,8 @@ static bool read_metadata(const struct json *v, struct offline_batch *b, struct 
     return true;
 }
 
-static bool read_output_expiry(const struct json *v, struct offline_batch *b, struct ask_fault *f)
+static bool read_output_expiry(const struct json *v, struct offline_batch *b,
+                               struct request_fault *f)
 {
     struct maybe s = json_int(json_get(v, "seconds"));
 
@@ -57,7 +58,7 @@ static bool read_output_expiry(const struct json *v, struct offline_batch *b, st
         return true;
     if (!str_eq(json_str(json_get(v, "anchor")), "created_at") || !s.known ||
         s.v < STORE_EXPIRY_S_MIN || s.v > STORE_EXPIRY_S_MAX)
-        return ask_fault(f, ASK_E_INVALID, "output_expires_after",
+        return fault_set(f, FAULT_INVALID, "output_expires_after",
                          "'output_expires_after' must have the anchor created_at and %d to %d "
                          "seconds",
                          STORE_EXPIRY_S_MIN, STORE_EXPIRY_S_MAX);
@@ -65,13 +66,13 @@ static bool read_output_expiry(const struct json *v, struct offline_batch *b, st
     return true;
 }
 
-static bool read_batch(const struct json *body, struct offline_batch *b, struct ask_fault *f)
+static bool read_batch(const struct json *body, struct offline_batch *b, struct request_fault *f)
 {
     uint64_t window_ms = 0;
     bool known = false;
 
     if (!body || body->type != JSON_OBJ)
-        return ask_fault(f, ASK_E_JSON, NULL, "the body must be a JSON object");
+        return fault_set(f, FAULT_JSON, NULL, "the body must be a JSON object");
     if (!copy_text(body, "input_file_id", b->input, sizeof(b->input), f) ||
         !copy_text(body, "endpoint", b->endpoint, sizeof(b->endpoint), f) ||
         !copy_text(body, "completion_window", b->window, sizeof(b->window), f))
@@ -79,11 +80,11 @@ static bool read_batch(const struct json *body, struct offline_batch *b, struct 
     for (size_t i = 0; i < ARRAY_SIZE(endpoints); i++)
         known = known || str_eq(b->endpoint, endpoints[i]);
     if (!known)
-        return ask_fault(f, ASK_E_INVALID, "endpoint",
+        return fault_set(f, FAULT_INVALID, "endpoint",
                          "'endpoint' must be /v1/embeddings or /v1/rerank");
     if (units_duration_parse(b->window, &window_ms, NULL) || window_ms < 1000 ||
         window_ms / 1000 > OFFLINE_WINDOW_S_MAX)
-        return ask_fault(f, ASK_E_INVALID, "completion_window",
+        return fault_set(f, FAULT_INVALID, "completion_window",
                          "'completion_window' must be a time such as 24h, 7d at most");
     b->expires = b->created + (int64_t)(window_ms / 1000);
     return read_metadata(json_get(body, "metadata"), b, f) &&
@@ -91,21 +92,21 @@ static bool read_batch(const struct json *body, struct offline_batch *b, struct 
 }
 
 /* The lock is held. */
-static bool add_batch(struct store *st, struct offline_batch *b, struct ask_fault *f)
+static bool add_batch(struct store *st, struct offline_batch *b, struct request_fault *f)
 {
     const struct stored_file *in = store_file_find(st, b->input, b->owner);
     struct err err = { 0 };
     enum rc rc;
 
     if (!in || !str_eq(in->purpose, "batch"))
-        return ask_fault(f, ASK_E_INVALID, "input_file_id",
+        return fault_set(f, FAULT_INVALID, "input_file_id",
                          in ? "file '%s' was not uploaded for a batch" : "no file is called '%s'",
                          b->input);
     rc = offline_add(st, b, &err);
     if (rc == RC_OK)
         return true;
     f->status = rc == RC_LIMIT ? 429 : 507;
-    return ask_fault(f, rc == RC_LIMIT ? ASK_E_OVERLOADED : ASK_E_BACKEND, NULL, "%s", err.msg);
+    return fault_set(f, rc == RC_LIMIT ? FAULT_OVERLOADED : FAULT_BACKEND, NULL, "%s", err.msg);
 }
 
 void offline_create(struct serve *s, struct http_exchange *x)
@@ -113,7 +114,7 @@ void offline_create(struct serve *s, struct http_exchange *x)
     const struct http_request *r = http_request(x);
     struct store *st = bulk_store(s);
     struct offline_batch *b = xcalloc(1, sizeof(*b));
-    struct ask_fault f = { 0 };
+    struct request_fault f = { 0 };
     struct buf body = { 0 };
     struct arena a = { 0 };
     struct json *doc = NULL;
@@ -122,11 +123,11 @@ void offline_create(struct serve *s, struct http_exchange *x)
     bool ok;
 
     b->created = clock_unix_s();
-    call_owner(r, b->owner);
+    request_owner(r, b->owner);
     store_new_id(b->id, "batch_");
     ok = json_parse(&a, r->body, r->body_len, &doc, &err) == RC_OK
              ? read_batch(doc, b, &f)
-             : ask_fault(&f, ASK_E_JSON, NULL, "the body cannot be read as JSON: %s", err.msg);
+             : fault_set(&f, FAULT_JSON, NULL, "the body cannot be read as JSON: %s", err.msg);
     if (ok) {
         pthread_mutex_lock(&st->lock);
         ok = add_batch(st, b, &f);
@@ -164,13 +165,13 @@ static bool split_path(const char *path, char id[STORE_ID_MAX], const char **out
 void offline_get(struct serve *s, struct http_exchange *x)
 {
     struct store *st = bulk_store(s);
-    char id[STORE_ID_MAX] = "", owner[CALL_OWNER_BYTES];
+    char id[STORE_ID_MAX] = "", owner[REQUEST_OWNER_BYTES];
     const struct offline_batch *b = NULL;
     struct buf body = { 0 };
     const char *rest;
     struct json_out w;
 
-    call_owner(http_request(x), owner);
+    request_owner(http_request(x), owner);
     if (split_path(http_request(x)->path, id, &rest) && !*rest) {
         pthread_mutex_lock(&st->lock);
         b = offline_find(st, id, owner);
@@ -201,14 +202,14 @@ static const char *cancel_batch(struct store *st, struct offline_batch *b, struc
 void offline_cancel(struct serve *s, struct http_exchange *x)
 {
     struct store *st = bulk_store(s);
-    char id[STORE_ID_MAX] = "", owner[CALL_OWNER_BYTES];
+    char id[STORE_ID_MAX] = "", owner[REQUEST_OWNER_BYTES];
     struct offline_batch *b = NULL;
     const char *rest, *why = NULL;
     struct err err = { 0 };
     struct buf body = { 0 };
     struct json_out w;
 
-    call_owner(http_request(x), owner);
+    request_owner(http_request(x), owner);
     if (split_path(http_request(x)->path, id, &rest) && str_eq(rest, "/cancel")) {
         pthread_mutex_lock(&st->lock);
         b = offline_find(st, id, owner);
@@ -231,10 +232,10 @@ void offline_cancel(struct serve *s, struct http_exchange *x)
 void offline_list(struct serve *s, struct http_exchange *x)
 {
     struct store *st = bulk_store(s);
-    char owner[CALL_OWNER_BYTES];
+    char owner[REQUEST_OWNER_BYTES];
     struct bulk_page page;
 
-    call_owner(http_request(x), owner);
+    request_owner(http_request(x), owner);
     if (!bulk_page_begin(&page, x, OFFLINE_LIST_DEFAULT, OFFLINE_LIST_MAX))
         return;
     pthread_mutex_lock(&st->lock);

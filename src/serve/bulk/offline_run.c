@@ -320,9 +320,9 @@ static bool is_over(const struct run *r)
 /* Nobody has answered it: the batch is over, or the server is. */
 static bool is_dropped(const struct line_slot *slot)
 {
-    return slot->status != 200 && (slot->kind == ASK_E_DEADLINE || slot->kind == ASK_E_STOPPING ||
-                                   slot->kind == ASK_E_OVERLOADED || slot->kind == ASK_E_LOADING ||
-                                   slot->kind == ASK_E_NO_MEMORY);
+    return slot->status != 200 && (slot->kind == FAULT_DEADLINE || slot->kind == FAULT_STOPPING ||
+                                   slot->kind == FAULT_OVERLOADED || slot->kind == FAULT_LOADING ||
+                                   slot->kind == FAULT_NO_MEMORY);
 }
 
 /* Writes what is done of the window; waits for the oldest where `wait`.  False: stop. */

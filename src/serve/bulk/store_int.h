@@ -35,7 +35,7 @@ enum {
 
 struct stored_file {
     struct stored_file *next; /* newer ones first */
-    char id[STORE_ID_MAX], owner[CALL_OWNER_BYTES], name[STORE_NAME_MAX], purpose[16];
+    char id[STORE_ID_MAX], owner[REQUEST_OWNER_BYTES], name[STORE_NAME_MAX], purpose[16];
     uint64_t bytes;
     int64_t created, expires; /* seconds; expires 0: never */
 };

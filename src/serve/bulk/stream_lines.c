@@ -3,9 +3,10 @@
  *
  * A line is the body of the route without "/stream", with a "custom_id" if its client wants one
  * back, or a text by itself; the query says what holds for such ("?model=", "?dimensions=").  A
- * reply is that route's reply or error with the number of its line before it. Memory is that of the
- * window (lines_int.h) whatever the stream's length: who does not read what comes out is not read
- * from either.  A reply is chunked, so that one which was cut off is seen to be. */
+ * reply is that route's reply or error with the number of its line before it.
+ * Memory is that of the window (lines_int.h) whatever the stream's length: who does not read what
+ * comes out is not read from either.  A reply is chunked, so that one which was cut off is seen to
+ * be. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
@@ -94,10 +95,10 @@ static void take_replies(struct stream *st, int wait_ms)
 /* ---- in */
 static void put_fault(struct stream *st, int status, const char *why)
 {
-    struct ask_fault f = { .status = status };
+    struct request_fault f = { .status = status };
     struct buf reply = { 0 };
 
-    (void)ask_fault(&f, status == 413 ? ASK_E_TOO_LARGE : ASK_E_JSON, NULL, "%s", why);
+    (void)fault_set(&f, status == 413 ? FAULT_TOO_LARGE : FAULT_JSON, NULL, "%s", why);
     (void)api_error(st->window.api->family, &f, &reply);
     line_window_put_reply(&st->window, st->number, NULL, status, &reply);
 }
@@ -291,28 +292,27 @@ static char *tail_of(struct http_exchange *x, bool texts)
 
 static void stream_route(struct serve *s, struct http_exchange *x, const char *path)
 {
-    const struct http_request *r = http_request(x);
-    struct ask ask = { .deadline_ns = clock_mono_ns() + STREAM_LONGEST_NS,
-                       .timeout_max_ns = (int64_t)s->o.timeout_max_ms * 1000000 };
-    struct ask_fault f = { 0 };
-    char owner[CALL_OWNER_BYTES], *tail;
+    struct request r = { .http = http_request(x),
+                         .deadline_ns = clock_mono_ns() + STREAM_LONGEST_NS,
+                         .timeout_max_ns = (int64_t)s->o.timeout_max_ms * 1000000 };
+    char owner[REQUEST_OWNER_BYTES], *tail;
     struct stream *st;
 
-    if (!api_timeout(r, &ask, &f)) {
-        bulk_refuse(x, 400, f.param, "%s", f.message);
+    if (!api_timeout(&r)) { /* which is that of all lines together */
+        bulk_refuse(x, 400, r.fault.param, "%s", r.fault.message);
         return;
     }
     tail = tail_of(x, str_ends(path, "embeddings"));
     if (!tail)
         return;
     st = xcalloc(1, sizeof(*st));
-    call_owner(r, owner);
+    request_owner(r.http, owner);
     st->s = s;
     st->x = x;
     st->tail = tail;
     buf_init(&st->in, STREAM_LINE_BYTES_MAX + 2 * STREAM_READ_BYTES);
     buf_init(&st->out, SERVE_REPLY_BYTES_MAX);
-    line_window_init(&st->window, s, api_find(path), owner, r->query, ask.deadline_ns);
+    line_window_init(&st->window, s, api_find(path), owner, r.http->query, r.deadline_ns);
     http_stream_begin(x, "application/x-ndjson", "Transfer-Encoding: chunked\r\n");
     pump_lines(st);
     if (!st->cut)

@@ -18,7 +18,7 @@
  *     therefore idle, and stays so while the lock is held: new references come from
  *     models_acquire(), under the lock, or from one who has another.
  *  3. A version's bytes are its pool's from before it is loaded until it is freed.
- *  4. Versions without references are freed by one thread, on their lane. */
+ *  4. Versions without references are freed by one thread, on their device queue. */
 #ifndef SERVE_MODELS_MANAGER_INT_H
 #define SERVE_MODELS_MANAGER_INT_H
 #include "base/mem.h"
@@ -39,9 +39,9 @@ enum {
 };
 
 /* ---- what was asked for; shared by reference counts under the lock */
-struct wish {
+struct model_wish {
     struct arena arena; /* strings of `o` */
-    struct model_opts o;
+    struct serve_model o;
     size_t refs;
     uint64_t ticket; /* rising; order of loading */
 };
@@ -53,13 +53,13 @@ struct version {
     struct served s; /* first: the two are one */
     _Atomic size_t refs;
     struct models *m;
-    struct slot *slot; /* whose current one it is; NULL: it leaves */
+    struct model_slot *slot; /* whose current one it is; NULL: it leaves */
     struct pool *pool;
     enum models_kind kind;
     enum models_priority priority;
     bool pinned;
-    uint64_t used;     /* turn of its last request */
-    struct wish *wish; /* what it was loaded for */
+    uint64_t used;           /* turn of its last request */
+    struct model_wish *wish; /* what it was loaded for */
     struct files *files;
     struct arena arena;          /* strings and prompts of `s` */
     struct version *next, *dead; /* in lists of struct models */
@@ -68,11 +68,12 @@ struct version {
 enum models_state { STATE_LOADING, STATE_READY, STATE_AWAY, STATE_FAILED, STATE_LEAVING };
 enum { MODELS_STATES = STATE_LEAVING + 1 };
 
-struct slot {
+struct model_slot {
     char name[MODELS_NAME_MAX];
-    struct wish *serving; /* of the current version; without one, the last that was asked for */
-    struct wish *wanted;  /* waits for the loader; NULL: nothing */
-    struct wish *loading; /* the loader is at it; NULL: it is not */
+    struct model_wish
+        *serving; /* of the current version; without one, the last that was asked for */
+    struct model_wish *wanted;  /* waits for the loader; NULL: nothing */
+    struct model_wish *loading; /* the loader is at it; NULL: it is not */
     struct version *current;
     bool away;      /* it left its pool */
     bool returning; /* and waits for the loader to come back */
@@ -99,7 +100,7 @@ struct pool {
 
 struct name_entry {
     const char *name; /* NULL: free */
-    struct slot *slot;
+    struct model_slot *slot;
 };
 
 struct models_meter {
@@ -108,7 +109,7 @@ struct models_meter {
 };
 
 struct models {
-    struct models_opts o;
+    struct manager_opts o;
     struct metrics *own_metrics; /* NULL: the caller's are used */
     struct models_meter meter;
     pthread_mutex_t lock;
@@ -117,8 +118,8 @@ struct models {
     pthread_cond_t changed; /* for everyone who waits; monotonic clock */
     pthread_t loader, freer;
     bool loader_on, freer_on;
-    bool stop, end;                 /* of the one, of the other */
-    struct slot *slots[MODELS_MAX]; /* in the order they were first asked for */
+    bool stop, end;                       /* of the one, of the other */
+    struct model_slot *slots[MODELS_MAX]; /* in the order they were first asked for */
     size_t slot_count;
     struct version *living, *dead; /* all; those to be freed */
     struct name_entry *names;      /* hash table of names and aliases */
@@ -132,18 +133,18 @@ struct models {
 
 /* ---- model_manager.c */
 void version_drop(struct version *v); /* the lock is held */
-void slot_free_if_gone(struct slot *s);
+void slot_free_if_gone(struct model_slot *s);
 void changed_wait(struct models *m, int64_t deadline_ns); /* may return early */
-enum models_state slot_state(const struct slot *s);
+enum models_state slot_state(const struct model_slot *s);
 const char *models_state_name(enum models_state s);
 const char *models_kind_name(enum models_kind k); /* NULL: unknown */
 enum models_kind models_kind_of(const struct model *m);
 
 /* ---- models_request.c; the lock is held */
 void names_build(struct models *m);
-struct slot *names_find(const struct models *m, const char *name);
-struct wish *wish_ref(struct wish *w);
-void wish_drop(struct wish *w); /* NULL is fine */
+struct model_slot *names_find(const struct models *m, const char *name);
+struct model_wish *wish_ref(struct model_wish *w);
+void wish_drop(struct model_wish *w); /* NULL is fine */
 
 /* ---- models_load.c */
 void *models_load_main(void *models);
@@ -152,8 +153,8 @@ void *models_free_main(void *models);
 /* ---- models_place.c */
 /* The devices of a list and the fallback: do they exist, as far as it can be told at once?
  * Without the lock: it may load a plug-in. */
-enum rc place_check(struct workers *w, const struct model_opts *o, struct err *err) MUST_USE;
-struct place {
+enum rc place_check(struct workers *w, const struct serve_model *o, struct err *err) MUST_USE;
+struct model_place {
     char devices[MODELS_REPLICAS_MAX][MODELS_DEVICE_MAX];
     size_t count;
     const struct eng_ops *ops; /* of the first; the others' are the same */
@@ -163,18 +164,18 @@ struct place {
     const char *fallback; /* NULL: none; in the arena */
 };
 /* Where and how a model runs: what was asked for goes before what the table says. */
-enum rc place_choose(struct workers *w, const struct model_opts *o, const struct model *m,
-                     struct arena *a, struct place *out, struct err *err) MUST_USE;
+enum rc place_choose(struct workers *w, const struct serve_model *o, const struct model *m,
+                     struct arena *a, struct model_place *out, struct err *err) MUST_USE;
 /* What the operator wants otherwise than the model's files. */
-enum rc place_override(const struct model_opts *o, struct model *m, struct err *err) MUST_USE;
+enum rc place_override(const struct serve_model *o, struct model *m, struct err *err) MUST_USE;
 uint64_t place_margin(uint64_t bytes); /* on top: what nobody counts */
 
 /* ---- models_identity.c */
 /* The type that an engine says it computes in; `asked` where it says none. */
 const char *identity_dtype(const struct eng *e, enum eng_dtype asked);
 /* Writes digest and files_sha256 of `s`, all of whose files were summed; `dtype`: of the engine. */
-void identity_set(struct served *s, const struct model_opts *o, const struct files *f);
-void identity_digest(const struct served *s, const struct model_opts *o, const char *dtype,
+void identity_set(struct served *s, const struct serve_model *o, const struct files *f);
+void identity_digest(const struct served *s, const struct serve_model *o, const char *dtype,
                      char out[MODELS_DIGEST_MAX]);
 /* Are the files in `dir` those that `was` was made of, by content?  RC_FAIL says which is not. */
 enum rc identity_check(const struct files *was, const char *dir, struct files_cache *c,
@@ -183,23 +184,23 @@ enum rc identity_changed(const char *file, struct err *err); /* that error */
 
 /* ---- models_fallback.c */
 /* Begins unloaded; `bytes`: what it will take. */
-struct spare *spare_new(const char *device);
-enum rc spare_bytes(struct workers *ws, const struct wish *w, const struct model *m,
-                    const char *device, uint64_t *out, struct err *err) MUST_USE;
+struct fallback *fallback_new(const char *device);
+enum rc fallback_bytes(struct workers *ws, const struct model_wish *w, const struct model *m,
+                       const char *device, uint64_t *out, struct err *err) MUST_USE;
 /* Reads it; the bytes are taken by the caller. */
-enum rc spare_load(struct version *v, struct err *err) MUST_USE;
-void spare_empty(struct spare *s); /* what is large; NULL is fine, here and below */
-void spare_free(struct spare *s);
+enum rc fallback_load(struct version *v, struct err *err) MUST_USE;
+void fallback_empty(struct fallback *s); /* what is large; NULL is fine, here and below */
+void fallback_free(struct fallback *s);
 
 /* ---- pools.c; the lock is held */
-enum rc pools_init(struct models *m, const struct models_opts *o, struct err *err) MUST_USE;
+enum rc pools_init(struct models *m, const struct manager_opts *o, struct err *err) MUST_USE;
 struct pool *pools_find(struct models *m, const char *name); /* NULL: none */
 /* Takes the bytes, letting others leave and waiting for them; RC_LIMIT says who has them.
  * The lock is given back while it waits. */
-enum rc pools_take(struct models *m, struct slot *s, const struct wish *w, struct pool *p,
-                   uint64_t bytes, struct err *err) MUST_USE;
+enum rc pools_take(struct models *m, struct model_slot *s, const struct model_wish *w,
+                   struct pool *p, uint64_t bytes, struct err *err) MUST_USE;
 /* Takes them if they are free now; nobody leaves for them. */
-enum rc pools_take_now(struct models *m, const struct wish *w, struct pool *p, uint64_t bytes,
+enum rc pools_take_now(struct models *m, const struct model_wish *w, struct pool *p, uint64_t bytes,
                        uint64_t available, struct err *err) MUST_USE;
 void pools_give(struct models *m, struct pool *p, uint64_t bytes);
 /* What models may take of the memory of the machine now, or of its copy below `root` ("": this

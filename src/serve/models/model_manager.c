@@ -39,7 +39,7 @@ enum models_kind models_kind_of(const struct model *m)
                                       : KIND_CLASSIFIER;
 }
 
-enum models_state slot_state(const struct slot *s)
+enum models_state slot_state(const struct model_slot *s)
 {
     if (s->current)
         return STATE_READY;
@@ -100,7 +100,7 @@ void changed_wait(struct models *m, int64_t deadline_ns)
 }
 
 /* A slot that was unloaded goes when the loader and everyone who waits have let go of it. */
-void slot_free_if_gone(struct slot *s)
+void slot_free_if_gone(struct model_slot *s)
 {
     if (!s->gone || s->loading || s->waiters)
         return;
@@ -114,36 +114,36 @@ void slot_free_if_gone(struct slot *s)
 /* ---- which model */
 
 /* Can a model of kind `k` do it? */
-static bool kind_does(enum models_kind k, enum ask_what what)
+static bool kind_does(enum models_kind k, enum request_what what)
 {
     switch (what) {
-    case ASK_VECTORS:
-    case ASK_TOKENS:
+    case REQUEST_VECTORS:
+    case REQUEST_TOKENS:
         return k == KIND_EMBEDDING;
-    case ASK_RANK:
+    case REQUEST_RANK:
         return k == KIND_RERANKER;
-    case ASK_CLASSES:
+    case REQUEST_CLASSES:
         return k == KIND_RERANKER || k == KIND_CLASSIFIER;
-    case ASK_IDS:
-    case ASK_TEXTS:
+    case REQUEST_IDS:
+    case REQUEST_TEXTS:
         break;
     }
     return true;
 }
 
 /* A reranker has a label too, but who asks for classes means a classifier where there is one. */
-static bool kind_is_meant(enum models_kind k, enum ask_what what)
+static bool kind_is_meant(enum models_kind k, enum request_what what)
 {
-    return what == ASK_CLASSES ? k == KIND_CLASSIFIER : kind_does(k, what);
+    return what == REQUEST_CLASSES ? k == KIND_CLASSIFIER : kind_does(k, what);
 }
 
 /* The first that is meant, else the first that can do it.  One whose kind is not known yet is
  * waited for rather than passed over: what a server answers does not depend on which model loads
  * faster. */
-static struct slot *default_slot(const struct models *m, enum ask_what what)
+static struct model_slot *default_slot(const struct models *m, enum request_what what)
 {
     for (size_t i = 0; i < m->slot_count; i++) {
-        struct slot *s = m->slots[i];
+        struct model_slot *s = m->slots[i];
 
         if (s->kind == KIND_UNKNOWN ? slot_state(s) == STATE_LOADING : kind_is_meant(s->kind, what))
             return s;
@@ -205,7 +205,7 @@ static enum models_got no_model(const struct models *m, const char *name, struct
 }
 
 /* What to say of a slot without a version; one that left begins to come back. */
-static enum models_got not_ready(struct models *m, struct slot *s, struct err *err)
+static enum models_got not_ready(struct models *m, struct model_slot *s, struct err *err)
 {
     enum models_state state = slot_state(s);
 
@@ -226,10 +226,10 @@ static enum models_got not_ready(struct models *m, struct slot *s, struct err *e
 }
 
 /* The lock is held. */
-static enum models_got acquire(struct models *m, const char *name, enum ask_what what,
+static enum models_got acquire(struct models *m, const char *name, enum request_what what,
                                struct served **out, struct err *err)
 {
-    struct slot *s = name && name[0] ? names_find(m, name) : default_slot(m, what);
+    struct model_slot *s = name && name[0] ? names_find(m, name) : default_slot(m, what);
 
     if (!s && (m->o.any_name || count_slots(m) == 1)) { /* there is nothing to mistake it for */
         s = default_slot(m, what);
@@ -246,7 +246,7 @@ static enum models_got acquire(struct models *m, const char *name, enum ask_what
     return MODELS_READY;
 }
 
-enum models_got models_acquire(struct models *m, const char *name, enum ask_what what,
+enum models_got models_acquire(struct models *m, const char *name, enum request_what what,
                                struct served **out, struct err *err)
 {
     pthread_mutex_lock(&m->lock);
@@ -255,7 +255,7 @@ enum models_got models_acquire(struct models *m, const char *name, enum ask_what
     return got;
 }
 
-enum models_got models_wait(struct models *m, const char *name, enum ask_what what,
+enum models_got models_wait(struct models *m, const char *name, enum request_what what,
                             int64_t deadline_ns, struct served **out, struct err *err)
 {
     enum models_got got;
@@ -284,7 +284,7 @@ bool models_all_ready(struct models *m)
 bool models_last_error(struct models *m, const char *name, struct err *out)
 {
     pthread_mutex_lock(&m->lock);
-    const struct slot *s = names_find(m, name);
+    const struct model_slot *s = names_find(m, name);
     bool failed = s && s->error.code != RC_OK;
     if (failed)
         *out = s->error;
@@ -295,7 +295,7 @@ bool models_last_error(struct models *m, const char *name, struct err *out)
 bool models_news(struct models *m, const char *name, struct err *out, bool *out_away)
 {
     pthread_mutex_lock(&m->lock);
-    struct slot *s = names_find(m, name);
+    struct model_slot *s = names_find(m, name);
     bool fresh = s && s->error.code != RC_OK && !s->told && (m->started || s->was_ready);
     if (fresh) {
         s->told = true;
@@ -311,7 +311,7 @@ static enum rc look_at_all(struct models *m, bool *out_busy, struct err *err)
 {
     *out_busy = false;
     for (size_t i = 0; i < m->slot_count; i++) {
-        struct slot *s = m->slots[i];
+        struct model_slot *s = m->slots[i];
 
         if (s->was_ready)
             continue;
@@ -357,7 +357,7 @@ static void locks_init(struct models *m)
     clock_cond_init(&m->changed);
 }
 
-enum rc models_new(const struct models_opts *o, struct models **out, struct err *err)
+enum rc models_new(const struct manager_opts *o, struct models **out, struct err *err)
 {
     struct models *m = xcalloc(1, sizeof(*m));
     enum rc rc;
@@ -390,7 +390,7 @@ enum rc models_new(const struct models_opts *o, struct models **out, struct err 
 static void fail_waiting(struct models *m)
 {
     for (size_t i = 0; i < m->slot_count; i++) {
-        struct slot *s = m->slots[i];
+        struct model_slot *s = m->slots[i];
 
         if (!s->wanted && !s->returning)
             continue;
@@ -422,7 +422,7 @@ void models_stop(struct models *m)
 static void free_slots(struct models *m)
 {
     for (size_t i = 0; i < m->slot_count; i++) {
-        struct slot *s = m->slots[i];
+        struct model_slot *s = m->slots[i];
 
         s->gone = true;
         if (s->current) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* models_spare: the device that computes while a model's own does not.
+/* models_fallback: the device that computes while a model's own does not.
  *
  * It is a second engine of the same files.  Unless it was loaded with the model it is read when
- * it is needed first, on the thread of the lane whose device failed: nothing else can happen
- * there.  Memory is taken only if it is free then, since whoever would have to leave is freed on
- * a lane, perhaps this one.  Files that are no longer those the model came of are refused: half
- * of the replies would come of another model.
+ * it is needed first, on the thread of the device queue whose device failed: nothing else can
+ * happen there.  Memory is taken only if it is free then, since whoever would have to leave is
+ * freed on a device queue, perhaps this one.  Files that are no longer those the model came of are
+ * refused: half of the replies would come of another model.
  *
  * Replicas share it: one at a time. */
 #include "serve/models/manager_int.h"
@@ -15,7 +15,7 @@
 
 #include <assert.h>
 
-struct spare {
+struct fallback {
     const char *device;   /* in the version's arena */
     pthread_mutex_t lock; /* of the engine, and of what follows */
     struct model *model;
@@ -25,16 +25,16 @@ struct spare {
     int64_t retry_ns; /* not before */
 };
 
-struct spare *spare_new(const char *device)
+struct fallback *fallback_new(const char *device)
 {
-    struct spare *s = xcalloc(1, sizeof(*s));
+    struct fallback *s = xcalloc(1, sizeof(*s));
 
     s->device = device;
     pthread_mutex_init(&s->lock, NULL);
     return s;
 }
 
-void spare_empty(struct spare *s)
+void fallback_empty(struct fallback *s)
 {
     if (!s)
         return;
@@ -44,33 +44,33 @@ void spare_empty(struct spare *s)
     s->model = NULL;
 }
 
-void spare_free(struct spare *s)
+void fallback_free(struct fallback *s)
 {
     if (!s)
         return;
-    spare_empty(s);
+    fallback_empty(s);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
-const char *spare_device(const struct served *s)
+const char *fallback_device(const struct served *s)
 {
-    return s->spare ? s->spare->device : NULL;
+    return s->fallback ? s->fallback->device : NULL;
 }
 
-const char *spare_digest(const struct served *s)
+const char *fallback_digest(const struct served *s)
 {
-    return s->spare && s->spare->digest[0] ? s->spare->digest : s->digest;
+    return s->fallback && s->fallback->digest[0] ? s->fallback->digest : s->digest;
 }
 
 /* ---- loading */
 
 /* The same options on the other device; a type that was chosen for the first stays, unless GPUs
  * alone have it. */
-static enum rc choose(struct workers *ws, const struct wish *w, const struct model *m,
-                      const char *device, struct arena *a, struct place *out, struct err *err)
+static enum rc choose(struct workers *ws, const struct model_wish *w, const struct model *m,
+                      const char *device, struct arena *a, struct model_place *out, struct err *err)
 {
-    struct model_opts o = w->o;
+    struct serve_model o = w->o;
 
     o.device = device;
     o.fallback = "none";
@@ -79,11 +79,11 @@ static enum rc choose(struct workers *ws, const struct wish *w, const struct mod
     return place_choose(ws, &o, m, a, out, err);
 }
 
-enum rc spare_bytes(struct workers *ws, const struct wish *w, const struct model *m,
-                    const char *device, uint64_t *out, struct err *err)
+enum rc fallback_bytes(struct workers *ws, const struct model_wish *w, const struct model *m,
+                       const char *device, uint64_t *out, struct err *err)
 {
     struct arena a = { 0 };
-    struct place p;
+    struct model_place p;
     enum rc rc = choose(ws, w, m, device, &a, &p, err);
 
     if (rc == RC_OK) {
@@ -94,14 +94,14 @@ enum rc spare_bytes(struct workers *ws, const struct wish *w, const struct model
     return rc;
 }
 
-enum rc spare_load(struct version *v, struct err *err)
+enum rc fallback_load(struct version *v, struct err *err)
 {
-    struct spare *s = v->s.spare;
+    struct fallback *s = v->s.fallback;
     const char *dir = v->s.model->dir;
     struct arena a = { 0 };
     struct model *m = NULL;
     struct eng *e = NULL;
-    struct place p;
+    struct model_place p;
     enum rc rc = identity_check(v->files, dir, v->m->sums, err);
 
     if (rc == RC_OK)
@@ -135,7 +135,8 @@ static enum rc load_now(struct version *v, struct err *err)
 {
     struct models *m = v->m;
     uint64_t bytes = 0, available = m->o.memory_bytes ? 0 : pools_machine_bytes("");
-    enum rc rc = spare_bytes(m->o.workers, v->wish, v->s.model, v->s.spare->device, &bytes, err);
+    enum rc rc =
+        fallback_bytes(m->o.workers, v->wish, v->s.model, v->s.fallback->device, &bytes, err);
 
     if (rc != RC_OK)
         return rc;
@@ -146,7 +147,7 @@ static enum rc load_now(struct version *v, struct err *err)
     pthread_mutex_unlock(&m->lock);
     if (rc != RC_OK)
         return rc;
-    rc = spare_load(v, err);
+    rc = fallback_load(v, err);
     pthread_mutex_lock(&m->lock);
     if (rc != RC_OK) {
         v->s.bytes -= bytes;
@@ -157,10 +158,10 @@ static enum rc load_now(struct version *v, struct err *err)
     return rc;
 }
 
-struct eng *spare_take(struct served *served, struct err *err)
+struct eng *fallback_take(struct served *served, struct err *err)
 {
     struct version *v = (struct version *)served;
-    struct spare *s = served->spare;
+    struct fallback *s = served->fallback;
 
     assert(s);
     pthread_mutex_lock(&s->lock);
@@ -177,7 +178,7 @@ struct eng *spare_take(struct served *served, struct err *err)
     return NULL;
 }
 
-void spare_done(struct served *s)
+void fallback_done(struct served *s)
 {
-    pthread_mutex_unlock(&s->spare->lock);
+    pthread_mutex_unlock(&s->fallback->lock);
 }

@@ -31,18 +31,18 @@ const char *identity_dtype(const struct eng *e, enum eng_dtype asked)
     return eng_dtype_name(asked);
 }
 
-static void add_prompts(struct buf *b, const struct model_opts *o)
+static void add_prompts(struct buf *b, const struct serve_model *o)
 {
     for (size_t i = 0; i < o->prompt_count; i++)
         buf_addf(b, "prompt %zu:%s %zu:%s\n", strlen(o->prompts[i].name), o->prompts[i].name,
                  strlen(o->prompts[i].text), o->prompts[i].text);
 }
 
-void identity_digest(const struct served *s, const struct model_opts *o, const char *dtype,
+void identity_digest(const struct served *s, const struct serve_model *o, const char *dtype,
                      char out[MODELS_DIGEST_MAX])
 {
     static const char *const choices[] = {
-        [ASK_DEFAULT] = "auto", [ASK_YES] = "true", [ASK_NO] = "false"
+        [SERVE_DEFAULT] = "auto", [SERVE_YES] = "true", [SERVE_NO] = "false"
     };
     const struct model *m = s->model;
     uint8_t sum[SHA256_BYTES];
@@ -64,7 +64,7 @@ void identity_digest(const struct served *s, const struct model_opts *o, const c
     buf_release(&b);
 }
 
-void identity_set(struct served *s, const struct model_opts *o, const struct files *f)
+void identity_set(struct served *s, const struct serve_model *o, const struct files *f)
 {
     uint8_t sum[SHA256_BYTES];
 

@@ -27,18 +27,18 @@
 
 #include <stdatomic.h>
 
-struct lane; /* sched_int.h */
+struct device_queue; /* sched_int.h */
 
-/* A version on one device.  Of its lane's thread alone, but for `device` and `retry_ns`. */
-struct replica {
+/* A version on one device.  Of its device queue's thread alone, but for `device` and `retry_ns`. */
+struct model_replica {
     const char *device; /* "cpu", "cuda:1" */
     struct eng *eng;
-    struct lane *lane;
+    struct device_queue *device_queue;
     _Atomic int64_t retry_ns; /* it failed: not tried before; 0: it works */
     int64_t wait_ns;          /* the last one between two tries */
 };
 
-/* One loaded version. Read-only for everyone but its lane. */
+/* One loaded version. Read-only for everyone but its device queue. */
 struct served {
     const char *name;
     struct model *model; /* normalize is off: request_finish.c normalises as the request asks */
@@ -46,10 +46,10 @@ struct served {
     bool normalize_set;  /* the operator: it goes before an API's rule */
     struct tokenizer *tok;
     struct eng *eng; /* those of the first replica */
-    struct lane *lane;
-    struct replica replicas[MODELS_REPLICAS_MAX];
-    size_t replica_count;       /* 0 (tests): eng and lane are all there is */
-    struct spare *spare;        /* another device for when one fails; NULL: none */
+    struct device_queue *device_queue;
+    struct model_replica replicas[MODELS_REPLICAS_MAX];
+    size_t replica_count;       /* 0 (tests): eng and device queue are all there is */
+    struct fallback *fallback;  /* another device for when one fails; NULL: none */
     const char *device, *dtype; /* "cpu", "bf16" */
     size_t max_tokens, batch_tokens;
     size_t batch_texts; /* 0: as many as batch_tokens hold */
@@ -69,12 +69,12 @@ struct served {
 bool models_pooling_known(const char *name); /* a value of model_opts.pooling? */
 
 struct models;
-struct models_opts {
-    const struct pool_opts *pools;
+struct manager_opts {
+    const struct serve_pool *pools;
     size_t pool_count;
     uint64_t memory_bytes;   /* for all pools together; 0: what the machine has available */
     struct metrics *metrics; /* NULL: nobody reads them */
-    struct sched *sched;     /* where lanes are; NULL: there are none */
+    struct sched *sched;     /* where device queues are; NULL: there are none */
     struct workers *workers; /* who run plug-ins' devices; NULL: they run in this process */
     bool any_name;           /* one that nobody has is the default model's */
     /* Called when a model became ready or failed, on the manager's thread. */
@@ -84,7 +84,7 @@ struct models_opts {
     enum rc (*load)(const struct model *m, const struct eng_opts *o, struct eng **out,
                     struct err *err);
 };
-enum rc models_new(const struct models_opts *o, struct models **out, struct err *err) MUST_USE;
+enum rc models_new(const struct manager_opts *o, struct models **out, struct err *err) MUST_USE;
 /* Loads nothing more, once the load at hand is over: what waits has failed.  on_change is not
  * called after this returns. */
 void models_stop(struct models *m);
@@ -92,10 +92,10 @@ void models_free(struct models *m); /* stops, and waits for references; NULL is 
 
 /* Asks for it to be loaded, or swapped when the name is taken; returns at once.  `wait`:
  * returns when it is ready or failed. */
-enum rc models_load(struct models *m, const struct model_opts *o, bool wait,
+enum rc models_load(struct models *m, const struct serve_model *o, bool wait,
                     struct err *err) MUST_USE;
 /* The same without waiting; what becomes of it is told by models_loaded() for this ticket. */
-enum rc models_load_begin(struct models *m, const struct model_opts *o, uint64_t *out_ticket,
+enum rc models_load_begin(struct models *m, const struct serve_model *o, uint64_t *out_ticket,
                           struct err *err) MUST_USE;
 struct models_loaded { /* what a load came to */
     enum { MODELS_LOAD_RUNS, MODELS_LOAD_OK, MODELS_LOAD_FAILED, MODELS_LOAD_REPLACED } how;
@@ -119,13 +119,13 @@ enum models_got {
 /* By name or alias; NULL or "" is the only model of the kind `what` needs, else the first.
  * A model that left its pool begins to come back: MODELS_LOADING.  A reference is taken when
  * it is ready. */
-enum models_got models_acquire(struct models *m, const char *name, enum ask_what what,
+enum models_got models_acquire(struct models *m, const char *name, enum request_what what,
                                struct served **out, struct err *err);
 void served_ref(struct served *s);
 void served_release(struct served *s);
-/* Waits until the name is ready or failed, or the deadline; for front threads that hold a
+/* Waits until the name is ready or failed, or the deadline; for frontend threads that hold a
  * request whose model comes back. */
-enum models_got models_wait(struct models *m, const char *name, enum ask_what what,
+enum models_got models_wait(struct models *m, const char *name, enum request_what what,
                             int64_t deadline_ns, struct served **out, struct err *err);
 /* Why its last load failed, though an older version may still serve; false: it did not. */
 bool models_last_error(struct models *m, const char *name, struct err *out);
@@ -140,7 +140,7 @@ enum rc models_check_all(struct models *m, struct err *err) MUST_USE;
 /* Makes the list of models this one: loads what is new, swaps what changed (other options, or
  * files with another size or time), unloads what is gone; returns at once.  Nothing changes
  * when an entry cannot be. */
-enum rc models_reload(struct models *m, const struct model_opts *list, size_t count,
+enum rc models_reload(struct models *m, const struct serve_model *list, size_t count,
                       struct err *err) MUST_USE;
 
 /* For /v1/models, /info and the page: name, aliases, state, bytes, pool, dtype, device, … */
@@ -157,14 +157,14 @@ void pools_json(struct models *m, struct json_out *w);
  * costs, for people.  false: there is no such model. */
 bool models_describe(struct models *m, const char *name, struct buf *out);
 
-/* ---- models_fallback.c: the device that computes while a model's own does not.  On a lane's
- * thread. */
-/* Its engine, loaded at the first call, the caller's until spare_done(); NULL: *err says why. */
-struct eng *spare_take(struct served *s, struct err *err);
-void spare_done(struct served *s);
-const char *spare_device(const struct served *s); /* NULL: there is none */
+/* ---- models_fallback.c: the device that computes while a model's own does not.  On a device
+ * queue's thread. */
+/* Its engine, loaded at the first call, the caller's until fallback_done(); NULL: *err says why. */
+struct eng *fallback_take(struct served *s, struct err *err);
+void fallback_done(struct served *s);
+const char *fallback_device(const struct served *s); /* NULL: there is none */
 /* Of the model as it is there, which may be in another type; once it has computed something. */
-const char *spare_digest(const struct served *s);
+const char *fallback_digest(const struct served *s);
 
 /* ---- settings.c: what data/serve.csv says for a device and a model, each with its reason */
 struct serve_setting {

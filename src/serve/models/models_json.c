@@ -15,7 +15,7 @@ static void kv_uint(struct json_out *w, const char *key, uint64_t v)
     json_add_uint(w, v);
 }
 
-static void write_aliases(struct json_out *w, const struct slot *s)
+static void write_aliases(struct json_out *w, const struct model_slot *s)
 {
     json_key(w, "aliases");
     json_arr(w);
@@ -48,7 +48,7 @@ static void write_version(struct json_out *w, const struct version *v)
     }
     if (v) {
         write_devices(w, &v->s);
-        json_kv_str(w, "fallback", spare_device(&v->s));
+        json_kv_str(w, "fallback", fallback_device(&v->s));
         json_kv_str(w, "dtype", v->s.dtype);
         kv_uint(w, "max_tokens", v->s.max_tokens);
         kv_uint(w, "batch_tokens", v->s.batch_tokens);
@@ -63,7 +63,7 @@ static void write_version(struct json_out *w, const struct version *v)
 }
 
 /* The members that both lists have. */
-static void write_common(struct json_out *w, const struct slot *s)
+static void write_common(struct json_out *w, const struct model_slot *s)
 {
     json_kv_str(w, "kind", models_kind_name(s->kind));
     json_kv_str(w, "state", models_state_name(slot_state(s)));
@@ -78,7 +78,7 @@ static void write_common(struct json_out *w, const struct slot *s)
         json_kv_str(w, "hint", s->error.hint);
 }
 
-static void write_slot(struct json_out *w, const struct slot *s)
+static void write_slot(struct json_out *w, const struct model_slot *s)
 {
     const char *dir = s->serving->o.dir, *slash = dir ? strrchr(dir, '/') : NULL;
 
@@ -117,7 +117,7 @@ bool models_describe(struct models *m, const char *name, struct buf *out)
     enum eng_dtype dtype = ENG_AUTO;
 
     pthread_mutex_lock(&m->lock);
-    const struct slot *s = names_find(m, name);
+    const struct model_slot *s = names_find(m, name);
     const struct version *v = s ? s->current : NULL;
     if (v) {
         (void)eng_dtype_parse(v->s.dtype, &dtype);
@@ -148,7 +148,7 @@ void models_json(struct models *m, struct json_out *w)
 }
 
 /* What Infinity's client reads of a model beside OpenAI's members. */
-static void write_infinity(struct json_out *w, const struct slot *s)
+static void write_infinity(struct json_out *w, const struct model_slot *s)
 {
     static const char *const does[] = { [KIND_UNKNOWN] = NULL,
                                         [KIND_EMBEDDING] = "embed",
@@ -168,7 +168,7 @@ static void write_infinity(struct json_out *w, const struct slot *s)
 }
 
 /* `owner`: "infinity" on the path of that server, as its client takes no other. */
-static void write_openai(struct json_out *w, const struct slot *s, const char *owner)
+static void write_openai(struct json_out *w, const struct model_slot *s, const char *owner)
 {
     json_obj(w);
     json_kv_str(w, "id", s->name);
@@ -201,7 +201,7 @@ void models_openai_json(struct models *m, struct json_out *w, const char *owner)
 bool models_openai_one(struct models *m, const char *name, struct json_out *w, struct err *err)
 {
     pthread_mutex_lock(&m->lock);
-    const struct slot *s = names_find(m, name);
+    const struct model_slot *s = names_find(m, name);
     bool there = s && slot_state(s) != STATE_FAILED;
     if (there)
         write_openai(w, s, "stoker");

@@ -28,10 +28,10 @@ enum {
 /* A version on its way, and what it needs besides. */
 struct load {
     struct models *m;
-    struct slot *slot;
-    const struct wish *wish;
+    struct model_slot *slot;
+    const struct model_wish *wish;
     struct version *v;
-    struct place place;
+    struct model_place place;
     char tok_path[FILE_PATH_MAX];
     struct files *was; /* it comes back and was made of these; NULL: it does not.  A reference */
     bool changed;      /* but it would not be: that is the error */
@@ -42,7 +42,7 @@ struct load {
 
 static void free_engine(void *arg)
 {
-    struct replica *r = arg;
+    struct model_replica *r = arg;
 
     eng_free(r->eng);
     r->eng = NULL;
@@ -52,14 +52,14 @@ static void free_engine(void *arg)
 static void version_empty(struct version *v)
 {
     for (size_t i = 0; i < v->s.replica_count; i++) {
-        struct replica *r = &v->s.replicas[i];
-        if (r->eng && r->lane)
-            sched_on_lane(r->lane, free_engine, r);
+        struct model_replica *r = &v->s.replicas[i];
+        if (r->eng && r->device_queue)
+            sched_on_device_queue(r->device_queue, free_engine, r);
         else
             free_engine(r);
     }
     v->s.eng = NULL;
-    spare_empty(v->s.spare); /* lists ask it for its device */
+    fallback_empty(v->s.fallback); /* lists ask it for its device */
     tokenizer_free(v->s.tok);
     v->s.tok = NULL;
     model_close(v->s.model);
@@ -69,7 +69,7 @@ static void version_empty(struct version *v)
 /* When no list has it any more; the lock is held. */
 static void version_free(struct version *v)
 {
-    spare_free(v->s.spare);
+    fallback_free(v->s.fallback);
     files_free(v->files);
     wish_drop(v->wish);
     arena_release(&v->arena);
@@ -129,7 +129,7 @@ static enum rc choose_tokens(struct load *l, struct err *err)
 /* Device, type and batch size. */
 static enum rc choose_settings(struct load *l, struct err *err)
 {
-    const struct model_opts *o = &l->wish->o;
+    const struct serve_model *o = &l->wish->o;
     struct served *s = &l->v->s;
     struct arena *a = &l->v->arena;
 
@@ -143,11 +143,11 @@ static enum rc choose_settings(struct load *l, struct err *err)
     s->settings = arena_printf(
         a, "%s; %s", o->dtype != ENG_AUTO ? "the operator chose the type" : l->place.set.dtype_why,
         o->batch_tokens ? "the operator chose the tokens a batch" : l->place.set.batch_why);
-    s->spare = l->place.fallback ? spare_new(l->place.fallback) : NULL;
+    s->fallback = l->place.fallback ? fallback_new(l->place.fallback) : NULL;
     return RC_OK;
 }
 
-static bool operator_has(const struct model_opts *o, const char *name)
+static bool operator_has(const struct serve_model *o, const char *name)
 {
     for (size_t i = 0; i < o->prompt_count; i++)
         if (str_eq(o->prompts[i].name, name))
@@ -157,7 +157,7 @@ static bool operator_has(const struct model_opts *o, const char *name)
 
 static void choose_prompts(struct load *l)
 {
-    const struct model_opts *o = &l->wish->o;
+    const struct serve_model *o = &l->wish->o;
     const struct model *net = l->v->s.model;
     struct served *s = &l->v->s;
     struct arena *a = &l->v->arena;
@@ -178,14 +178,14 @@ static void choose_prompts(struct load *l)
 
 static enum rc bytes_of(const struct load *l, uint64_t *out, struct err *err)
 {
-    const struct place *p = &l->place;
+    const struct model_place *p = &l->place;
     uint64_t bytes, spare = 0;
     struct stat st;
 
     assert(p->ops); /* open_model() chose it */
     bytes = p->ops->memory(l->v->s.model, &p->eo) * p->count;
     if (l->wish->o.fallback_at_start && p->fallback &&
-        spare_bytes(l->m->o.workers, l->wish, l->v->s.model, p->fallback, &spare, err))
+        fallback_bytes(l->m->o.workers, l->wish, l->v->s.model, p->fallback, &spare, err))
         return err->code;
     if (stat(l->tok_path, &st) == 0)
         bytes += (uint64_t)st.st_size * LOAD_TOKENIZER_FACTOR;
@@ -261,7 +261,7 @@ static enum rc open_model(struct load *l, struct err *err)
         place_override(&l->wish->o, s->model, err) || choose_tokens(l, err) ||
         choose_settings(l, err))
         return err->code;
-    s->normalize_set = l->wish->o.normalize != ASK_DEFAULT;
+    s->normalize_set = l->wish->o.normalize != SERVE_DEFAULT;
     s->normalize = s->model->normalize;
     s->model->normalize = false;
     l->v->kind = models_kind_of(s->model);
@@ -283,8 +283,8 @@ static enum rc read_parts(struct load *l, struct err *err)
         rc = l->m->o.load(s->model, &eo, &s->replicas[i].eng, err);
     }
     s->eng = s->replicas[0].eng;
-    if (rc == RC_OK && s->spare && l->wish->o.fallback_at_start)
-        rc = spare_load(l->v, err);
+    if (rc == RC_OK && s->fallback && l->wish->o.fallback_at_start)
+        rc = fallback_load(l->v, err);
     if (rc == RC_OK)
         s->dtype = identity_dtype(s->eng, l->place.eo.dtype);
     return rc;
@@ -352,11 +352,11 @@ static enum rc load_version(struct load *l, struct err *err)
     if (rc == RC_OK)
         rc = read_all(l, err);
     for (size_t i = 0; rc == RC_OK && l->m->o.sched && i < s->replica_count; i++) {
-        s->replicas[i].lane = sched_lane(l->m->o.sched, s->replicas[i].device);
-        if (!s->replicas[i].lane)
+        s->replicas[i].device_queue = sched_device_queue(l->m->o.sched, s->replicas[i].device);
+        if (!s->replicas[i].device_queue)
             rc = err_set(err, RC_LIMIT, "there is no lane for device '%s'", s->replicas[i].device);
     }
-    s->lane = s->replicas[0].lane;
+    s->device_queue = s->replicas[0].device_queue;
     if (rc != RC_OK)
         return rc;
     st_close(s->model->tensors); /* the files are nobody's business any more */
@@ -367,9 +367,9 @@ static enum rc load_version(struct load *l, struct err *err)
 
 /* ---- publishing; the lock is held */
 
-static void publish(struct models *m, struct slot *s, struct version *v)
+static void publish(struct models *m, struct model_slot *s, struct version *v)
 {
-    struct wish *w = s->loading;
+    struct model_wish *w = s->loading;
     struct version *old = s->current;
 
     /* One that comes back from the same files is the same: what caches hold of it is good. */
@@ -411,9 +411,9 @@ static void publish(struct models *m, struct slot *s, struct version *v)
 
 /* Nothing is loaded, and the slot is as after its version left; what was loaded before under this
  * name is nobody's any more. */
-static void put_away(struct models *m, struct slot *s, enum models_kind kind)
+static void put_away(struct models *m, struct model_slot *s, enum models_kind kind)
 {
-    struct wish *w = s->loading;
+    struct model_wish *w = s->loading;
 
     s->away = true;
     s->was_ready = true;
@@ -431,7 +431,7 @@ static void put_away(struct models *m, struct slot *s, enum models_kind kind)
 }
 
 /* A version that is current stays; one that left can come back, but not at once. */
-static void fail(struct slot *s, const struct err *err, bool changed)
+static void fail(struct model_slot *s, const struct err *err, bool changed)
 {
     s->told = s->told && str_eq(s->error.msg, err->msg);
     s->error = *err;
@@ -443,7 +443,7 @@ static void fail(struct slot *s, const struct err *err, bool changed)
 static void finish(struct models *m, struct load *l, enum rc rc, const struct err *err,
                    double seconds)
 {
-    struct slot *s = l->slot;
+    struct model_slot *s = l->slot;
 
     enum models_kind kind = l->v->kind;
     bool waits = rc == RC_LIMIT && l->wish->o.may_wait && l->wish->o.priority == MODELS_LOW &&
@@ -484,15 +484,15 @@ static void finish(struct models *m, struct load *l, enum rc rc, const struct er
 
 /* ---- the thread */
 
-static const struct wish *waiting(const struct slot *s)
+static const struct model_wish *waiting(const struct model_slot *s)
 {
     return s->wanted ? s->wanted : s->returning ? s->serving : NULL;
 }
 
 /* The one that was asked for first. */
-static struct slot *next_slot(const struct models *m)
+static struct model_slot *next_slot(const struct models *m)
 {
-    struct slot *best = NULL;
+    struct model_slot *best = NULL;
 
     for (size_t i = 0; i < m->slot_count; i++)
         if (waiting(m->slots[i]) && (!best || waiting(m->slots[i])->ticket < waiting(best)->ticket))
@@ -501,7 +501,7 @@ static struct slot *next_slot(const struct models *m)
 }
 
 /* The lock is held at both ends. */
-static void load_next(struct models *m, struct slot *s)
+static void load_next(struct models *m, struct model_slot *s)
 {
     struct load l = { .m = m, .slot = s, .v = xcalloc(1, sizeof(*l.v)) };
     char name[MODELS_NAME_MAX];
@@ -540,7 +540,7 @@ void *models_load_main(void *arg)
 
     pthread_mutex_lock(&m->lock);
     while (!m->stop) {
-        struct slot *s = next_slot(m);
+        struct model_slot *s = next_slot(m);
         if (s)
             load_next(m, s);
         else

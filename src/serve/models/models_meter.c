@@ -64,7 +64,7 @@ static void drop(struct models *m, const char *name)
 
 void meter_name(struct models *m, const char *name)
 {
-    const struct slot *s = names_find(m, name);
+    const struct model_slot *s = names_find(m, name);
     uint64_t bytes = 0;
     bool leaving = false;
 

@@ -21,7 +21,7 @@ uint64_t place_margin(uint64_t bytes)
 /* ---- devices */
 
 /* "cuda:0,cuda:1" apart; NULL is the best that is compiled in. */
-static enum rc split(const char *list, struct place *p, struct err *err)
+static enum rc split(const char *list, struct model_place *p, struct err *err)
 {
     p->count = 0;
     while (list && *list) {
@@ -45,7 +45,7 @@ static bool same_kind(const char *a, const char *b)
     return n == strcspn(b, ":") && !memcmp(a, b, n);
 }
 
-static enum rc check_names(const struct place *p, struct err *err)
+static enum rc check_names(const struct model_place *p, struct err *err)
 {
     for (size_t i = 1; i < p->count; i++) {
         if (!same_kind(p->devices[0], p->devices[i]))
@@ -58,7 +58,7 @@ static enum rc check_names(const struct place *p, struct err *err)
     return RC_OK;
 }
 
-static enum rc find_all(struct workers *w, const char *list, struct place *p, struct err *err)
+static enum rc find_all(struct workers *w, const char *list, struct model_place *p, struct err *err)
 {
     const struct eng_ops *ops = NULL;
     enum rc rc = split(list, p, err);
@@ -74,9 +74,9 @@ static enum rc find_all(struct workers *w, const char *list, struct place *p, st
     return rc;
 }
 
-enum rc place_check(struct workers *w, const struct model_opts *o, struct err *err)
+enum rc place_check(struct workers *w, const struct serve_model *o, struct err *err)
 {
-    struct place p = { 0 };
+    struct model_place p = { 0 };
     enum rc rc = split(o->device, &p, err);
 
     if (rc == RC_OK)
@@ -104,7 +104,8 @@ static size_t tokens_of(const struct serve_setting *set, int threads)
 }
 
 /* A device is no fallback for itself. */
-static const char *fallback_of(const struct model_opts *o, const struct place *p, struct arena *a)
+static const char *fallback_of(const struct serve_model *o, const struct model_place *p,
+                               struct arena *a)
 {
     const char *name = o->fallback ? o->fallback : p->set.fallback;
 
@@ -114,10 +115,10 @@ static const char *fallback_of(const struct model_opts *o, const struct place *p
     return str_eq(name, "none") ? NULL : arena_strdup(a, name);
 }
 
-enum rc place_choose(struct workers *w, const struct model_opts *o, const struct model *m,
-                     struct arena *a, struct place *out, struct err *err)
+enum rc place_choose(struct workers *w, const struct serve_model *o, const struct model *m,
+                     struct arena *a, struct model_place *out, struct err *err)
 {
-    struct place p = { 0 };
+    struct model_place p = { 0 };
 
     if (find_all(w, o->device, &p, err))
         return err->code;
@@ -155,9 +156,9 @@ bool models_pooling_known(const char *name)
     return pool_of(name, &ignored);
 }
 
-enum rc place_override(const struct model_opts *o, struct model *m, struct err *err)
+enum rc place_override(const struct serve_model *o, struct model *m, struct err *err)
 {
-    bool some = o->pooling || o->normalize != ASK_DEFAULT;
+    bool some = o->pooling || o->normalize != SERVE_DEFAULT;
 
     if (some && m->head != MODEL_HEAD_NONE)
         return err_set(err, RC_USAGE, "it gives scores: '%s' is for models that give vectors",
@@ -167,8 +168,8 @@ enum rc place_override(const struct model_opts *o, struct model *m, struct err *
                        m->joined_count + 1, o->pooling);
     if (o->pooling && !pool_of(o->pooling, &m->pool))
         return err_set(err, RC_USAGE, "there is no pooling '%.64s'", o->pooling);
-    if (o->normalize != ASK_DEFAULT)
-        m->normalize = o->normalize == ASK_YES;
+    if (o->normalize != SERVE_DEFAULT)
+        m->normalize = o->normalize == SERVE_YES;
     return RC_OK;
 }
 
@@ -191,7 +192,7 @@ static const char *number(struct arena *a, uint64_t n)
     return arena_printf(a, "%llu", (unsigned long long)n);
 }
 
-static void tell_place(struct tell *t, const struct model_opts *o, const struct place *p)
+static void tell_place(struct tell *t, const struct serve_model *o, const struct model_place *p)
 {
     static const char asked[] = "asked for";
     const char *list = o->device ? o->device : p->devices[0];
@@ -209,9 +210,9 @@ static void tell_place(struct tell *t, const struct model_opts *o, const struct 
          o->fallback ? MODELS_OPERATOR : MODELS_TABLE, o->fallback ? asked : p->set.fallback_why);
 }
 
-static void tell_vectors(struct tell *t, const struct model_opts *o, const struct model *m)
+static void tell_vectors(struct tell *t, const struct serve_model *o, const struct model *m)
 {
-    bool said = o->normalize != ASK_DEFAULT;
+    bool said = o->normalize != SERVE_DEFAULT;
 
     if (m->head != MODEL_HEAD_NONE)
         return;
@@ -222,8 +223,8 @@ static void tell_vectors(struct tell *t, const struct model_opts *o, const struc
               : "where neither a request nor the rule of its API says");
 }
 
-static enum rc tell_rest(struct tell *t, const struct model_opts *o, const struct model *m,
-                         const struct place *p, struct err *err)
+static enum rc tell_rest(struct tell *t, const struct serve_model *o, const struct model *m,
+                         const struct model_place *p, struct err *err)
 {
     size_t most = eng_tokens_max(m), own = m->max_tokens < most ? m->max_tokens : most;
     uint64_t bytes;
@@ -244,13 +245,13 @@ static enum rc tell_rest(struct tell *t, const struct model_opts *o, const struc
     return RC_OK;
 }
 
-enum rc models_explain(struct workers *w, const struct model_opts *o, struct arena *a,
+enum rc models_explain(struct workers *w, const struct serve_model *o, struct arena *a,
                        struct models_setting out[MODELS_SETTINGS_MAX], size_t *out_count,
                        struct err *err)
 {
     struct tell t = { .a = a, .out = out };
     struct model *m = NULL;
-    struct place p = { 0 };
+    struct model_place p = { 0 };
     enum rc rc = model_open(o->dir, &m, err);
 
     if (rc == RC_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* models_ask: what is asked of the manager: which names there are and what they stand for.
+/* models_request: what is requested of the manager: which names there are and what they stand for.
  *
  * Everything is checked before anything changes.  A name that is taken is swapped: its slot
  * keeps what it serves until the new version is ready. */
@@ -18,9 +18,9 @@ static const char *keep(struct arena *a, const char *s)
     return s ? arena_strdup(a, s) : NULL;
 }
 
-static struct wish *wish_new(const struct model_opts *o)
+static struct model_wish *wish_new(const struct serve_model *o)
 {
-    struct wish *w = xcalloc(1, sizeof(*w));
+    struct model_wish *w = xcalloc(1, sizeof(*w));
     struct model_prompt *prompts = arena_array(&w->arena, struct model_prompt, o->prompt_count + 1);
 
     w->refs = 1;
@@ -41,13 +41,13 @@ static struct wish *wish_new(const struct model_opts *o)
     return w;
 }
 
-struct wish *wish_ref(struct wish *w)
+struct model_wish *wish_ref(struct model_wish *w)
 {
     w->refs++;
     return w;
 }
 
-void wish_drop(struct wish *w)
+void wish_drop(struct model_wish *w)
 {
     if (!w || --w->refs)
         return;
@@ -55,7 +55,7 @@ void wish_drop(struct wish *w)
     free(w);
 }
 
-static bool same_aliases(const struct model_opts *a, const struct model_opts *b)
+static bool same_aliases(const struct serve_model *a, const struct serve_model *b)
 {
     if (a->alias_count != b->alias_count)
         return false;
@@ -66,7 +66,7 @@ static bool same_aliases(const struct model_opts *a, const struct model_opts *b)
 }
 
 /* Would the same version come of it?  Names, priority and pinning are the slot's affair. */
-static bool same_version(const struct model_opts *a, const struct model_opts *b)
+static bool same_version(const struct serve_model *a, const struct serve_model *b)
 {
     if (!str_eq(a->dir, b->dir) || !str_eq(a->device, b->device) || a->dtype != b->dtype ||
         !str_eq(a->pool ? a->pool : "default", b->pool ? b->pool : "default") ||
@@ -105,12 +105,12 @@ static struct name_entry *place_of(const struct models *m, const char *name)
     return &m->names[at];
 }
 
-struct slot *names_find(const struct models *m, const char *name)
+struct model_slot *names_find(const struct models *m, const char *name)
 {
     return place_of(m, name)->slot;
 }
 
-static void put_name(struct models *m, const char *name, struct slot *s)
+static void put_name(struct models *m, const char *name, struct model_slot *s)
 {
     *place_of(m, name) = (struct name_entry){ name, s };
 }
@@ -151,7 +151,7 @@ static enum rc check_name(const char *what, const char *name, struct err *err)
 }
 
 /* What can be said of options without looking at other models or at the disk. */
-static enum rc check_alone(struct models *m, const struct model_opts *o, struct err *err)
+static enum rc check_alone(struct models *m, const struct serve_model *o, struct err *err)
 {
     if (check_name("a model's name", o->name, err))
         return err->code;
@@ -173,7 +173,7 @@ static enum rc check_alone(struct models *m, const struct model_opts *o, struct 
     return RC_OK;
 }
 
-static bool has_name(const struct model_opts *o, const char *name)
+static bool has_name(const struct serve_model *o, const char *name)
 {
     bool is = str_eq(o->name, name);
 
@@ -183,7 +183,8 @@ static bool has_name(const struct model_opts *o, const char *name)
 }
 
 /* No name of the one is a name of the other. */
-static enum rc check_apart(const struct model_opts *a, const struct model_opts *b, struct err *err)
+static enum rc check_apart(const struct serve_model *a, const struct serve_model *b,
+                           struct err *err)
 {
     const char *twice = has_name(b, a->name) ? a->name : NULL;
 
@@ -195,19 +196,19 @@ static enum rc check_apart(const struct model_opts *a, const struct model_opts *
                    twice);
 }
 
-static struct slot *slot_named(const struct models *m, const char *name)
+static struct model_slot *slot_named(const struct models *m, const char *name)
 {
-    struct slot *s = names_find(m, name);
+    struct model_slot *s = names_find(m, name);
 
     return s && str_eq(s->name, name) ? s : NULL;
 }
 
-static enum rc check_beside(const struct models *m, const struct model_opts *o, struct err *err)
+static enum rc check_beside(const struct models *m, const struct serve_model *o, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < m->slot_count && rc == RC_OK; i++) {
-        const struct slot *s = m->slots[i];
+        const struct model_slot *s = m->slots[i];
         if (str_eq(s->name, o->name))
             continue;
         rc = check_apart(o, &s->serving->o, err);
@@ -223,9 +224,9 @@ static enum rc check_beside(const struct models *m, const struct model_opts *o, 
 
 /* ---- loading */
 
-static struct slot *slot_new(struct models *m, struct wish *w)
+static struct model_slot *slot_new(struct models *m, struct model_wish *w)
 {
-    struct slot *s = xcalloc(1, sizeof(*s));
+    struct model_slot *s = xcalloc(1, sizeof(*s));
 
     (void)str_copy(s->name, sizeof(s->name), w->o.name);
     s->serving = wish_ref(w);
@@ -234,9 +235,9 @@ static struct slot *slot_new(struct models *m, struct wish *w)
 }
 
 /* The lock is held; takes the caller's reference. */
-static struct slot *want(struct models *m, struct wish *w)
+static struct model_slot *want(struct models *m, struct model_wish *w)
 {
-    struct slot *s = slot_named(m, w->o.name);
+    struct model_slot *s = slot_named(m, w->o.name);
 
     w->ticket = ++m->ticket;
     if (!s)
@@ -246,7 +247,7 @@ static struct slot *want(struct models *m, struct wish *w)
     s->returning = false;
     s->asked_unix_s = clock_unix_s();
     if (!s->current && !s->away) { /* nothing serves, or could again, under the old options */
-        struct wish *old = s->serving;
+        struct model_wish *old = s->serving;
 
         s->serving = wish_ref(w);
         wish_drop(old);
@@ -258,7 +259,7 @@ static struct slot *want(struct models *m, struct wish *w)
 }
 
 /* The lock is held. */
-static enum rc wait_done(struct models *m, struct slot *s, uint64_t ticket, struct err *err)
+static enum rc wait_done(struct models *m, struct model_slot *s, uint64_t ticket, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -278,8 +279,8 @@ static enum rc wait_done(struct models *m, struct slot *s, uint64_t ticket, stru
 }
 
 /* With the lock held when it returns; RC_OK: *out_slot has a ticket. */
-static enum rc load_begin(struct models *m, const struct model_opts *o, struct slot **out_slot,
-                          struct err *err)
+static enum rc load_begin(struct models *m, const struct serve_model *o,
+                          struct model_slot **out_slot, struct err *err)
 {
     enum rc rc;
 
@@ -296,10 +297,10 @@ static enum rc load_begin(struct models *m, const struct model_opts *o, struct s
     return rc;
 }
 
-enum rc models_load(struct models *m, const struct model_opts *o, bool wait, struct err *err)
+enum rc models_load(struct models *m, const struct serve_model *o, bool wait, struct err *err)
 {
     struct err own = { 0 };
-    struct slot *s = NULL;
+    struct model_slot *s = NULL;
 
     err = err ? err : &own;
     enum rc rc = load_begin(m, o, &s, err);
@@ -309,10 +310,10 @@ enum rc models_load(struct models *m, const struct model_opts *o, bool wait, str
     return rc;
 }
 
-enum rc models_load_begin(struct models *m, const struct model_opts *o, uint64_t *out_ticket,
+enum rc models_load_begin(struct models *m, const struct serve_model *o, uint64_t *out_ticket,
                           struct err *err)
 {
-    struct slot *s = NULL;
+    struct model_slot *s = NULL;
     enum rc rc = load_begin(m, o, &s, err);
 
     if (rc == RC_OK)
@@ -322,7 +323,7 @@ enum rc models_load_begin(struct models *m, const struct model_opts *o, uint64_t
 }
 
 /* The lock is held. */
-static void tell_loaded(const struct slot *s, uint64_t ticket, struct models_loaded *out,
+static void tell_loaded(const struct model_slot *s, uint64_t ticket, struct models_loaded *out,
                         struct err *err)
 {
     if (s->done < ticket) {
@@ -350,7 +351,7 @@ void models_loaded(struct models *m, const char *name, uint64_t ticket, struct m
 {
     *out = (struct models_loaded){ .how = MODELS_LOAD_REPLACED };
     pthread_mutex_lock(&m->lock);
-    const struct slot *s = slot_named(m, name);
+    const struct model_slot *s = slot_named(m, name);
     if (s)
         tell_loaded(s, ticket, out, err);
     else
@@ -361,7 +362,7 @@ void models_loaded(struct models *m, const char *name, uint64_t ticket, struct m
 /* ---- unloading */
 
 /* The lock is held. */
-static void unload(struct models *m, struct slot *s)
+static void unload(struct models *m, struct model_slot *s)
 {
     size_t at = 0;
 
@@ -388,11 +389,11 @@ enum rc models_unload(struct models *m, const char *name, struct err *err)
     enum rc rc = RC_OK;
 
     pthread_mutex_lock(&m->lock);
-    struct slot *s = name ? slot_named(m, name) : NULL;
+    struct model_slot *s = name ? slot_named(m, name) : NULL;
     if (s) {
         unload(m, s);
     } else {
-        struct slot *of = name ? names_find(m, name) : NULL;
+        struct model_slot *of = name ? names_find(m, name) : NULL;
         if (of)
             err_hint(err, "'%s' is an alias of '%s'.", name, of->name);
         rc = err_set(err, RC_NODEV, "there is no model '%.*s'", MODELS_NAME_MAX, name ? name : "");
@@ -403,7 +404,7 @@ enum rc models_unload(struct models *m, const char *name, struct err *err)
 
 /* ---- another list */
 
-static enum rc check_list(struct models *m, const struct model_opts *list, size_t count,
+static enum rc check_list(struct models *m, const struct serve_model *list, size_t count,
                           struct err *err)
 {
     enum rc rc = count <= MODELS_MAX
@@ -432,7 +433,7 @@ static bool files_are_new(struct models *m, const char *name, const char *dir)
     if (files_look(dir, &now, NULL))
         return true;
     pthread_mutex_lock(&m->lock);
-    struct slot *s = slot_named(m, name);
+    struct model_slot *s = slot_named(m, name);
     if (s && s->files && (s->current || s->away))
         differ = files_differ(s->files, now) != NULL;
     pthread_mutex_unlock(&m->lock);
@@ -441,23 +442,23 @@ static bool files_are_new(struct models *m, const char *name, const char *dir)
 }
 
 /* What the slot will serve when the loader is done; NULL: nothing, it failed. */
-static struct wish *wish_of(const struct slot *s)
+static struct model_wish *wish_of(const struct model_slot *s)
 {
     if (s->wanted || s->loading)
         return s->wanted ? s->wanted : s->loading;
     return s->current || s->away ? s->serving : NULL;
 }
 
-static bool same_light(const struct model_opts *a, const struct model_opts *b)
+static bool same_light(const struct serve_model *a, const struct serve_model *b)
 {
     return same_aliases(a, b) && a->priority == b->priority && a->pinned == b->pinned;
 }
 
 /* Other names, priority or pinning: nothing is loaded for that, unless the loader is at it
  * with the old ones.  The lock is held. */
-static void change_light(struct models *m, struct slot *s, const struct model_opts *o)
+static void change_light(struct models *m, struct model_slot *s, const struct serve_model *o)
 {
-    struct wish *w = wish_new(o);
+    struct model_wish *w = wish_new(o);
 
     if (s->wanted || s->loading) {
         (void)want(m, w);
@@ -473,7 +474,7 @@ static void change_light(struct models *m, struct slot *s, const struct model_op
 }
 
 /* The first of the list is the first here: requests that name no model get it. */
-static void order_slots(struct models *m, const struct model_opts *list, size_t count)
+static void order_slots(struct models *m, const struct serve_model *list, size_t count)
 {
     assert(m->slot_count == count);
     for (size_t i = 0; i < count; i++) {
@@ -481,13 +482,13 @@ static void order_slots(struct models *m, const struct model_opts *list, size_t 
 
         while (!str_eq(m->slots[at]->name, list[i].name))
             at++;
-        struct slot *s = m->slots[at];
+        struct model_slot *s = m->slots[at];
         m->slots[at] = m->slots[i];
         m->slots[i] = s;
     }
 }
 
-static bool in_list(const char *name, const struct model_opts *list, size_t count)
+static bool in_list(const char *name, const struct serve_model *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(list[i].name, name))
@@ -496,14 +497,14 @@ static bool in_list(const char *name, const struct model_opts *list, size_t coun
 }
 
 /* The lock is held. */
-static void apply(struct models *m, const struct model_opts *list, size_t count, const bool *fresh)
+static void apply(struct models *m, const struct serve_model *list, size_t count, const bool *fresh)
 {
     for (size_t i = m->slot_count; i-- > 0;)
         if (!in_list(m->slots[i]->name, list, count))
             unload(m, m->slots[i]);
     for (size_t i = 0; i < count; i++) {
-        struct slot *s = slot_named(m, list[i].name);
-        struct wish *w = s ? wish_of(s) : NULL;
+        struct model_slot *s = slot_named(m, list[i].name);
+        struct model_wish *w = s ? wish_of(s) : NULL;
         bool coming = s && (s->wanted || s->loading);
         if (!w || !same_version(&w->o, &list[i]) || (fresh[i] && !coming))
             (void)want(m, wish_new(&list[i]));
@@ -514,7 +515,7 @@ static void apply(struct models *m, const struct model_opts *list, size_t count,
     names_build(m);
 }
 
-enum rc models_reload(struct models *m, const struct model_opts *list, size_t count,
+enum rc models_reload(struct models *m, const struct serve_model *list, size_t count,
                       struct err *err)
 {
     struct err own = { 0 };

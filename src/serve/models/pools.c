@@ -146,7 +146,7 @@ static enum rc add_pool(struct models *m, const char *name, uint64_t bytes,
     return RC_OK;
 }
 
-enum rc pools_init(struct models *m, const struct models_opts *o, struct err *err)
+enum rc pools_init(struct models *m, const struct manager_opts *o, struct err *err)
 {
     enum rc rc = o->pool_count <= POOLS_MAX
                      ? add_pool(m, "default", 0, MODELS_MEDIUM, err)
@@ -183,8 +183,8 @@ static uint64_t pool_free(const struct pool *p)
 /* ---- who may leave */
 
 struct ask_room { /* one that wants bytes */
-    const struct slot *slot;
-    const struct wish *wish;
+    const struct model_slot *slot;
+    const struct model_wish *wish;
     struct pool *pool;
     uint64_t bytes;
 };
@@ -235,7 +235,7 @@ static bool enough(const struct room *r, const struct ask_room *a)
 
 static void let_leave(struct models *m, struct version *v)
 {
-    struct slot *s = v->slot;
+    struct model_slot *s = v->slot;
 
     s->away = true;
     s->current = NULL;
@@ -358,7 +358,7 @@ static bool look(struct models *m, const struct ask_room *a, uint64_t available,
     return enough(&now, a);
 }
 
-enum rc pools_take_now(struct models *m, const struct wish *w, struct pool *p, uint64_t bytes,
+enum rc pools_take_now(struct models *m, const struct model_wish *w, struct pool *p, uint64_t bytes,
                        uint64_t available, struct err *err)
 {
     struct ask_room a = { NULL, w, p, bytes };
@@ -371,8 +371,8 @@ enum rc pools_take_now(struct models *m, const struct wish *w, struct pool *p, u
     return RC_OK;
 }
 
-enum rc pools_take(struct models *m, struct slot *s, const struct wish *w, struct pool *p,
-                   uint64_t bytes, struct err *err)
+enum rc pools_take(struct models *m, struct model_slot *s, const struct model_wish *w,
+                   struct pool *p, uint64_t bytes, struct err *err)
 {
     struct ask_room a = { s, w, p, bytes };
     int64_t end = clock_mono_ns() + (int64_t)MODELS_ROOM_WAIT_MS * 1000000;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* sched_lane: the thread of a device.
+/* sched_device_queue: the thread of a device.
  *
  * Between two batches it runs what others want run on it, drops what nobody waits for any
  * more, and takes the next batch; with nothing to do it sleeps.  It never waits for a batch to
- * grow: on an idle lane a text runs at once, on a busy one others gather behind it.
+ * grow: on an idle device queue a text runs at once, on a busy one others gather behind it.
  *
  * A device with submit() and collect() shall not wait for this thread: a second batch goes behind
  * the one that runs as soon as a whole one has gathered; when less has, as soon as the first is
@@ -20,337 +20,320 @@
 
 /* ---- handing out */
 
-static void deliver(const struct lane *l, struct text *t, size_t i, const struct err *why)
+static void deliver(const struct device_queue *dq, struct request_text *t, size_t i,
+                    const struct err *why)
 {
-    const struct batch *b = l->batch;
-    struct work *w = t->work;
-    struct job *j = w->job;
+    const struct sched_batch *b = dq->batch;
+    struct request *r = t->request;
 
-    if (!j->started_ns)
-        j->started_ns = j->submitted_ns > b->begun_ns ? j->submitted_ns : b->begun_ns;
-    if (b->fell_back || !j->device)
-        j->device = b->fell_back ? spare_device(b->queue->model) : l->device;
+    if (!r->started_ns)
+        r->started_ns = r->submitted_ns > b->begun_ns ? r->submitted_ns : b->begun_ns;
+    if (b->fell_back || !r->device)
+        r->device = b->fell_back ? fallback_device(b->queue->model) : dq->device;
     if (b->fell_back) {
-        j->fell_back = true;
-        j->failed_device = l->device;
+        r->fell_back = true;
+        r->failed_device = dq->device;
     }
     if (why) {
-        t->item->failed = true;
-        if (!w->err) {
-            w->err = xmalloc(sizeof(*w->err));
-            *w->err = *why;
-        }
+        t->failed = true;
+        if (!r->failed)
+            r->err = *why;
+        r->failed = true;
     } else {
-        memcpy(t->item->out, batch_rows(b, i),
-               batch_row_count(b, t) * b->queue->width * sizeof(*t->item->out));
+        memcpy(t->out, batch_rows(b, i), batch_row_count(b, t) * b->queue->width * sizeof(*t->out));
     }
     t->state = TEXT_OVER;
-    w->left--;
+    r->unfinished--;
 }
 
-static void keep(struct sched *s, const struct batch *b, const struct text *t, size_t i)
+static void keep(struct sched *s, const struct sched_batch *b, const struct request_text *t,
+                 size_t i)
 {
     struct cache_key k = { .hash = { t->hash[0], t->hash[1] },
                            .model = b->queue->model->key,
                            .want = b->queue->want,
-                           .tokens = t->item->tokens,
-                           .skip = t->item->skip,
-                           .ids = t->item->ids,
+                           .tokens = t->tokens,
+                           .skip = t->skip,
+                           .ids = t->ids,
                            .types = t->types };
 
     counter_add(s->families.evictions, cache_put(s->cache, &k, batch_rows(b, i), b->queue->width));
 }
 
 /* Rows to everyone who waits for them; nobody can follow these texts any more. */
-static void deliver_all(struct lane *l)
+static void deliver_all(struct device_queue *dq)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
     /* another device's bits are not those that the key stands for */
-    bool cached = l->sched->cache && b->queue->want != ENG_TOKENS && !b->fell_back;
+    bool cached = dq->sched->cache && b->queue->want != ENG_TOKENS && !b->fell_back;
 
     for (size_t i = 0; i < b->count; i++) {
-        struct text *t = b->texts[i];
+        struct request_text *t = b->texts[i];
         if (cached && !t->err)
-            keep(l->sched, b, t, i);
-        for (struct text *f = t->followers; f; f = f->next) {
-            f->item->shared = true;
-            deliver(l, f, i, t->err);
+            keep(dq->sched, b, t, i);
+        for (struct request_text *f = t->followers; f; f = f->next) {
+            f->shared = true;
+            deliver(dq, f, i, t->err);
         }
-        deliver(l, t, i, t->err);
+        deliver(dq, t, i, t->err);
     }
     if (cached)
-        gauge_set(l->sched->families.cache_bytes, (double)cache_stats(l->sched->cache).bytes);
+        gauge_set(dq->sched->families.cache_bytes, (double)cache_stats(dq->sched->cache).bytes);
 }
 
-/* Which jobs end with this batch: those that have all, and those of a text that failed.  The
+/* Which requests end with this batch: those that have all, and those of a text that failed.  The
  * lock is held. */
-static void end_work(struct lane *l, struct work *w)
+static void end_request(struct device_queue *dq, struct request *r)
 {
-    if (!w->over && !w->running && (!w->left || w->err))
-        work_end(l, w, w->err ? RC_FAIL : RC_OK);
+    if (!r->over && !r->running && (!r->unfinished || r->failed))
+        request_end(dq, r, r->failed ? RC_FAIL : RC_OK);
 }
 
-static void end_works(struct lane *l)
+static void end_requests(struct device_queue *dq)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
 
     for (size_t i = 0; i < b->count; i++) {
-        struct text *t = b->texts[i];
-        for (struct text *f = t->followers, *next; f; f = next) {
+        struct request_text *t = b->texts[i];
+        for (struct request_text *f = t->followers, *next; f; f = next) {
             next = f->next;
-            end_work(l, f->work);
+            end_request(dq, f->request);
         }
-        t->work->running--;
+        t->request->running--;
         free(t->err);
         t->err = NULL;
-        end_work(l, t->work);
+        end_request(dq, t->request);
     }
 }
 
 /* ---- between batches */
 
-static void run_calls(struct lane *l)
+static void run_calls(struct device_queue *dq)
 {
-    for (struct lane_call *c; (c = l->calls);) {
-        l->calls = c->next;
-        pthread_mutex_unlock(&l->lock);
+    for (struct device_task *c; (c = dq->tasks);) {
+        dq->tasks = c->next;
+        pthread_mutex_unlock(&dq->lock);
         c->fn(c->arg);
-        pthread_mutex_lock(&l->lock);
+        pthread_mutex_lock(&dq->lock);
         c->over = true;
-        pthread_cond_broadcast(&l->changed);
+        pthread_cond_broadcast(&dq->changed);
     }
-}
-
-/* Taken in before the model's speed was known, and too large for its deadline. */
-static enum rc hopeless(struct lane *l, struct work *w, int64_t now_ns)
-{
-    struct err err = { 0 };
-    enum rc rc = admit_again(l, w, now_ns, &err);
-
-    if (rc != RC_OK) {
-        w->err = xmalloc(sizeof(*w->err));
-        *w->err = err;
-    }
-    return rc;
 }
 
 /* Deadlines are looked at when the next one is over, flags of those who cancelled now and
  * then, or when somebody says so. */
-static void sweep(struct lane *l, int64_t now_ns)
+static void sweep(struct device_queue *dq, int64_t now_ns)
 {
-    bool told = atomic_exchange(&l->sweep, false) || l->stopping;
+    bool told = atomic_exchange(&dq->sweep, false) || dq->stopping;
 
-    if (!told && now_ns < l->deadline_ns && now_ns - l->swept_ns < SCHED_SWEEP_NS)
+    if (!told && now_ns < dq->deadline_ns && now_ns - dq->swept_ns < SCHED_SWEEP_NS)
         return;
-    l->swept_ns = now_ns;
-    l->deadline_ns = INT64_MAX;
-    for (struct work *w = l->works, *next; w; w = next) {
-        enum rc why = work_dead(w, now_ns);
-        int64_t deadline = w->job->deadline_ns;
-        next = w->next;
-        if (why == RC_OK && l->stopping)
+    dq->swept_ns = now_ns;
+    dq->deadline_ns = INT64_MAX;
+    for (struct request *r = dq->requests, *next; r; r = next) {
+        enum rc why = request_dead(r, now_ns);
+        int64_t deadline = r->deadline_ns;
+        next = r->next;
+        if (why == RC_OK && dq->stopping)
             why = RC_LIMIT;
-        if (why == RC_OK && !w->running && !w->err)
-            why = hopeless(l, w, now_ns);
-        if (why != RC_OK && w->running)
-            atomic_store(&l->sweep, true); /* after that batch */
+        if (why == RC_OK && !r->running && !r->failed)
+            why = admit_again(dq, r, now_ns, &r->err);
+        if (why != RC_OK && r->running)
+            atomic_store(&dq->sweep, true); /* after that batch */
         else if (why != RC_OK)
-            work_end(l, w, why);
-        else if (deadline && deadline < l->deadline_ns)
-            l->deadline_ns = deadline;
+            request_end(dq, r, why);
+        else if (deadline && deadline < dq->deadline_ns)
+            dq->deadline_ns = deadline;
     }
 }
 
-/* Tells those whose jobs ended; without the lock.  Returns how many. */
-static size_t call_done(struct lane *l)
+/* Tells those whose requests ended; without the lock.  Returns how many. */
+static size_t call_done(struct device_queue *dq)
 {
     size_t n = 0;
-    struct work *w = l->ended, *next;
+    struct request *r = dq->ended, *next;
 
-    l->ended = NULL;
-    l->ended_end = &l->ended;
-    for (; w; w = next, n++) {
-        struct job *j = w->job;
-        struct err *err = w->err;
-        enum rc why = w->why;
-        next = w->ended;
-        j->ended_ns = clock_mono_ns();
-        j->own = NULL;
-        free(w);
-        j->done(j, why, err);
-        free(err);
+    dq->ended = NULL;
+    dq->ended_end = &dq->ended;
+    for (; r; r = next, n++) {
+        next = r->ended;
+        r->ended_ns = clock_mono_ns();
+        free(r->pending);
+        r->pending = NULL;
+        r->done(r);
     }
     return n;
 }
 
 /* ---- a batch from its start to its end */
 
-/* Rows to those who wait for them; the batch is empty then.  Returns how many jobs ended. */
-static size_t hand_out(struct lane *l)
+/* Rows to those who wait for them; the batch is empty then.  Returns how many requests ended. */
+static size_t hand_out(struct device_queue *dq)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
 
-    pthread_mutex_lock(&l->lock);
+    pthread_mutex_lock(&dq->lock);
     for (size_t i = 0; i < b->count; i++)
-        text_forget(l, b->texts[i]);
-    l->running_tokens -= b->tokens;
+        text_forget(dq, b->texts[i]);
+    dq->running_tokens -= b->tokens;
     b->queue->running -= b->tokens;
-    pace_add(&b->queue->seen->pace, b->tokens, b->begun_ns, b->ended_ns);
-    pthread_mutex_unlock(&l->lock);
-    deliver_all(l);
-    meter_batch(l);
-    trace_add(l);
-    pthread_mutex_lock(&l->lock);
-    end_works(l);
+    pace_add(&b->queue->record->pace, b->tokens, b->begun_ns, b->ended_ns);
+    pthread_mutex_unlock(&dq->lock);
+    deliver_all(dq);
+    meter_batch(dq);
+    trace_add(dq);
+    pthread_mutex_lock(&dq->lock);
+    end_requests(dq);
     b->state = BATCH_EMPTY;
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&dq->lock);
     if (b->out_cap * sizeof(*b->out) > SCHED_KEEP_BYTES_MAX) {
         free(b->out);
         b->out = NULL;
         b->out_cap = 0;
     }
-    return call_done(l);
+    return call_done(dq);
 }
 
 /* Onto the device, behind what is there; false: it is to be run when nothing is. */
-static bool fly(struct lane *l)
+static bool fly(struct device_queue *dq)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
     struct eng *e = batch_eng(b);
     struct eng_batch all = batch_texts(b);
 
-    if (l->sched->o.run != eng_run || !eng_can_submit(e) || batch_rests(b) ||
+    if (dq->sched->o.run != eng_run || !eng_can_submit(e) || batch_rests(b) ||
         eng_submit(e, &all, b->queue->want, b->out, NULL))
         return false;
     b->state = BATCH_FLYING;
-    if (!l->flying++)
-        l->first = (size_t)(b - l->slots);
+    if (!dq->flying++)
+        dq->first = (size_t)(b - dq->slots);
     return true;
 }
 
 /* Takes the next batch into one that is empty; the lock is held. */
-static bool fill_next(struct lane *l, int64_t now_ns)
+static bool fill_next(struct device_queue *dq, int64_t now_ns)
 {
     static_assert(ENG_IN_FLIGHT == 2, "the one that is not the oldest is the youngest");
-    for (size_t i = 0; i < ARRAY_SIZE(l->slots); i++)
-        if (l->slots[i].state == BATCH_EMPTY) {
-            l->batch = &l->slots[i];
-            return batch_fill(l, now_ns);
+    for (size_t i = 0; i < ARRAY_SIZE(dq->slots); i++)
+        if (dq->slots[i].state == BATCH_EMPTY) {
+            dq->batch = &dq->slots[i];
+            return batch_fill(dq, now_ns);
         }
     return false;
 }
 
 /* Waits for the rows of the oldest batch; false: it was called away, since there is a whole one
  * to be submitted. */
-static bool wait_for(struct lane *l, struct batch *b, bool room, enum rc *rc, struct err *err)
+static bool wait_for(struct device_queue *dq, struct sched_batch *b, bool room, enum rc *rc,
+                     struct err *err)
 {
     struct eng *e = batch_eng(b);
     struct eng_batch all = batch_texts(b);
     bool done = false;
 
-    pthread_mutex_lock(&l->lock);
-    bool call = room && l->flying < ENG_IN_FLIGHT && !l->calls;
-    if (call && batch_full_waits(l)) {
-        pthread_mutex_unlock(&l->lock);
+    pthread_mutex_lock(&dq->lock);
+    bool call = room && dq->flying < ENG_IN_FLIGHT && !dq->tasks;
+    if (call && batch_full_waits(dq)) {
+        pthread_mutex_unlock(&dq->lock);
         return false;
     }
-    l->waits = call ? e : NULL;
-    pthread_mutex_unlock(&l->lock);
+    dq->waits = call ? e : NULL;
+    pthread_mutex_unlock(&dq->lock);
     do
         *rc = eng_collect(e, &all, b->queue->want, b->out, &done, err);
     while (!done && !call);
-    pthread_mutex_lock(&l->lock);
-    l->waits = NULL;
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_lock(&dq->lock);
+    dq->waits = NULL;
+    pthread_mutex_unlock(&dq->lock);
     return done;
 }
 
-static size_t begin(struct lane *l);
+static size_t begin(struct device_queue *dq);
 
 /* The oldest batch comes back.  `more`: the next one goes out before its rows are handed out. */
-static size_t land(struct lane *l, bool more)
+static size_t land(struct device_queue *dq, bool more)
 {
-    struct batch *b = &l->slots[l->first], *next = NULL;
+    struct sched_batch *b = &dq->slots[dq->first], *next = NULL;
     struct err err = { 0 }, other = { 0 };
     enum rc rc = RC_OK;
 
-    if (!wait_for(l, b, more, &rc, &err))
+    if (!wait_for(dq, b, more, &rc, &err))
         return 0;
-    b->begun_ns = b->begun_ns > l->ended_ns ? b->begun_ns : l->ended_ns; /* it was behind one */
-    b->ended_ns = l->ended_ns = clock_mono_ns();
-    l->flying--;
-    l->first = (l->first + 1) % ENG_IN_FLIGHT;
+    b->begun_ns = b->begun_ns > dq->ended_ns ? b->begun_ns : dq->ended_ns; /* it was behind one */
+    b->ended_ns = dq->ended_ns = clock_mono_ns();
+    dq->flying--;
+    dq->first = (dq->first + 1) % ENG_IN_FLIGHT;
     if (more && rc == RC_OK) {
-        pthread_mutex_lock(&l->lock);
-        next = !l->calls && fill_next(l, b->ended_ns) ? l->batch : NULL;
-        pthread_mutex_unlock(&l->lock);
+        pthread_mutex_lock(&dq->lock);
+        next = !dq->tasks && fill_next(dq, b->ended_ns) ? dq->batch : NULL;
+        pthread_mutex_unlock(&dq->lock);
     }
     if (next)
         batch_prepare(next);
-    bool flies = next && fly(l);
-    l->batch = b;
-    batch_judge(l, batch_check(b, rc, &err), &err, &other);
+    bool flies = next && fly(dq);
+    dq->batch = b;
+    batch_judge(dq, batch_check(b, rc, &err), &err, &other);
     if (rc != RC_OK)
         b->ended_ns = clock_mono_ns();
-    size_t n = hand_out(l);
-    l->batch = next;
-    return next && !flies ? n + begin(l) : n;
+    size_t n = hand_out(dq);
+    dq->batch = next;
+    return next && !flies ? n + begin(dq) : n;
 }
 
 /* The batch at hand: onto the device, or run here and now. */
-static size_t begin(struct lane *l)
+static size_t begin(struct device_queue *dq)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
     size_t n = 0;
 
     batch_prepare(b);
-    if (fly(l))
+    if (fly(dq))
         return 0;
-    while (l->flying)
-        n += land(l, false);
-    l->batch = b;
-    batch_compute(l);
-    return n + hand_out(l);
+    while (dq->flying)
+        n += land(dq, false);
+    dq->batch = b;
+    batch_compute(dq);
+    return n + hand_out(dq);
 }
 
 /* One turn, the lock held at both ends; false: there is nothing to do. */
-static bool turn(struct lane *l)
+static bool turn(struct device_queue *dq)
 {
-    if (!l->flying)
-        run_calls(l);
-    queues_tidy(l);
-    int64_t now = l->works ? clock_mono_ns() : 0;
-    sweep(l, now);
-    bool some = !l->calls && (!l->flying || batch_full_waits(l)) && fill_next(l, now);
-    if (!some && !l->ended && !l->flying)
+    if (!dq->flying)
+        run_calls(dq);
+    queues_tidy(dq);
+    int64_t now = dq->requests ? clock_mono_ns() : 0;
+    sweep(dq, now);
+    bool some = !dq->tasks && (!dq->flying || batch_full_waits(dq)) && fill_next(dq, now);
+    if (!some && !dq->ended && !dq->flying)
         return false;
-    pthread_mutex_unlock(&l->lock);
-    size_t n = call_done(l);
+    pthread_mutex_unlock(&dq->lock);
+    size_t n = call_done(dq);
     if (some)
-        n += begin(l);
-    else if (l->flying)
-        n += land(l, true);
-    pthread_mutex_lock(&l->lock);
-    l->open -= n;
-    if (l->stopping)
-        pthread_cond_broadcast(&l->changed);
+        n += begin(dq);
+    else if (dq->flying)
+        n += land(dq, true);
+    pthread_mutex_lock(&dq->lock);
+    dq->open -= n;
+    if (dq->stopping)
+        pthread_cond_broadcast(&dq->changed);
     return true;
 }
 
-void *lane_main(void *arg)
+void *device_queue_main(void *arg)
 {
-    struct lane *l = arg;
+    struct device_queue *dq = arg;
 
-    pthread_mutex_lock(&l->lock);
+    pthread_mutex_lock(&dq->lock);
     for (;;) {
-        if (turn(l))
+        if (turn(dq))
             continue;
-        if (l->ending)
+        if (dq->ending)
             break;
-        l->asleep = true;
-        pthread_cond_wait(&l->wake, &l->lock);
-        l->asleep = false;
+        dq->asleep = true;
+        pthread_cond_wait(&dq->wake, &dq->lock);
+        dq->asleep = false;
     }
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&dq->lock);
     return NULL;
 }

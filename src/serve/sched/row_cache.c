@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache: see row_cache_int.h.
+/* row_cache: see row_cache_int.h.
  *
  * A shard is a table of chains and a list by last use, under one lock that is held for a
  * look-up and the copy of one row.  What a row costs is counted with its key and its

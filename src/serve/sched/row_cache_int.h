@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache: rows that were computed, within a bound of bytes.
+/* row_cache: rows that were computed, within a bound of bytes.
  *
  * A row is found by what it was computed from: the model's version, what was wanted and every
  * token; the hash only says where to look.  Full, it forgets what was used longest ago.  Any

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* sched: see sched_int.h, and device_queue_int.h for how its files share the work.
  *
- * This one is what others call: it makes and ends lanes, and takes jobs in.  Hashing and
- * looking into the cache are done by the thread that submits, before the lane's lock. */
+ * This one is what others call: it makes and ends device queues, and takes requests in.  Hashing
+ * and looking into the cache are done by the thread that submits, before the queue's lock. */
 #include "serve/sched/sched_int.h"
 
 #include "base/mem.h"
@@ -14,44 +14,44 @@
 #include <math.h>
 #include <sys/random.h>
 
-/* ---- lanes */
+/* ---- device queues */
 
-static struct lane *lane_new(struct sched *s, const char *device)
+static struct device_queue *device_queue_new(struct sched *s, const char *device)
 {
-    struct lane *l = xcalloc(1, sizeof(*l));
+    struct device_queue *dq = xcalloc(1, sizeof(*dq));
 
-    l->sched = s;
-    l->device = xstrdup(device);
-    l->index = s->lane_count;
-    l->table = xcalloc(SCHED_TABLE, sizeof(struct text *));
-    l->ended_end = &l->ended;
-    l->batch = &l->slots[0];
-    l->deadline_ns = INT64_MAX;
-    l->stopping = s->stopping;
-    l->busy = metrics_counter(s->families.busy, device);
-    pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->wake, NULL);
-    pthread_cond_init(&l->changed, NULL);
-    return l;
+    dq->sched = s;
+    dq->device = xstrdup(device);
+    dq->index = s->queue_count;
+    dq->table = xcalloc(SCHED_TABLE, sizeof(struct request_text *));
+    dq->ended_end = &dq->ended;
+    dq->batch = &dq->slots[0];
+    dq->deadline_ns = INT64_MAX;
+    dq->stopping = s->stopping;
+    dq->busy = metrics_counter(s->families.busy, device);
+    pthread_mutex_init(&dq->lock, NULL);
+    pthread_cond_init(&dq->wake, NULL);
+    pthread_cond_init(&dq->changed, NULL);
+    return dq;
 }
 
-static void lane_free(struct lane *l)
+static void device_queue_free(struct device_queue *dq)
 {
-    assert(!l->works && !l->calls && !l->open && !l->flying);
-    queues_tidy(l);
-    for (struct lane_queue *q = l->spare, *next; q; q = next) {
+    assert(!dq->requests && !dq->tasks && !dq->open && !dq->flying);
+    queues_tidy(dq);
+    for (struct model_queue *q = dq->free_queues, *next; q; q = next) {
         next = q->next;
         for (size_t c = 0; c < SCHED_CLASSES; c++)
             free(q->classes[c].turns.cells);
         free(q);
     }
-    clients_free(l);
-    for (struct seen *m = l->seen, *next; m; m = next) {
+    clients_free(dq);
+    for (struct model_record *m = dq->records, *next; m; m = next) {
         next = m->next;
         free(m);
     }
-    for (size_t i = 0; i < ARRAY_SIZE(l->slots); i++) {
-        struct batch *b = &l->slots[i];
+    for (size_t i = 0; i < ARRAY_SIZE(dq->slots); i++) {
+        struct sched_batch *b = &dq->slots[i];
         free(b->texts);
         free(b->ids);
         free(b->types);
@@ -59,62 +59,62 @@ static void lane_free(struct lane *l)
         free(b->starts);
         free(b->out);
     }
-    pthread_cond_destroy(&l->changed);
-    pthread_cond_destroy(&l->wake);
-    pthread_mutex_destroy(&l->lock);
-    free(l->table);
-    free(l->device);
-    free(l);
+    pthread_cond_destroy(&dq->changed);
+    pthread_cond_destroy(&dq->wake);
+    pthread_mutex_destroy(&dq->lock);
+    free(dq->table);
+    free(dq->device);
+    free(dq);
 }
 
-struct lane *sched_lane(struct sched *s, const char *device)
+struct device_queue *sched_device_queue(struct sched *s, const char *device)
 {
-    struct lane *l = NULL;
+    struct device_queue *dq = NULL;
 
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; !l && i < s->lane_count; i++)
-        if (str_eq(s->lanes[i]->device, device))
-            l = s->lanes[i];
-    if (!l && s->lane_count < SCHED_LANES_MAX) {
-        l = lane_new(s, device);
-        if (pthread_create(&l->thread, NULL, lane_main, l) == 0) {
-            s->lanes[s->lane_count++] = l;
+    for (size_t i = 0; !dq && i < s->queue_count; i++)
+        if (str_eq(s->queues[i]->device, device))
+            dq = s->queues[i];
+    if (!dq && s->queue_count < SCHED_DEVICE_QUEUES_MAX) {
+        dq = device_queue_new(s, device);
+        if (pthread_create(&dq->thread, NULL, device_queue_main, dq) == 0) {
+            s->queues[s->queue_count++] = dq;
         } else {
-            lane_free(l);
-            l = NULL;
+            device_queue_free(dq);
+            dq = NULL;
         }
     }
     pthread_mutex_unlock(&s->lock);
-    return l;
+    return dq;
 }
 
 /* With the lock; gives it back. */
-static void unlock_and_wake(struct lane *l)
+static void unlock_and_wake(struct device_queue *dq)
 {
-    bool asleep = l->asleep;
+    bool asleep = dq->asleep;
 
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&dq->lock);
     if (asleep)
-        pthread_cond_signal(&l->wake);
+        pthread_cond_signal(&dq->wake);
 }
 
-void sched_on_lane(struct lane *l, void (*fn)(void *arg), void *arg)
+void sched_on_device_queue(struct device_queue *dq, void (*fn)(void *arg), void *arg)
 {
-    struct lane_call c = { .fn = fn, .arg = arg }, **at = &l->calls;
+    struct device_task c = { .fn = fn, .arg = arg }, **at = &dq->tasks;
 
-    if (pthread_equal(pthread_self(), l->thread)) {
+    if (pthread_equal(pthread_self(), dq->thread)) {
         fn(arg);
         return;
     }
-    pthread_mutex_lock(&l->lock);
+    pthread_mutex_lock(&dq->lock);
     while (*at)
         at = &(*at)->next;
     *at = &c;
-    unlock_and_wake(l);
-    pthread_mutex_lock(&l->lock);
+    unlock_and_wake(dq);
+    pthread_mutex_lock(&dq->lock);
     while (!c.over)
-        pthread_cond_wait(&l->changed, &l->lock);
-    pthread_mutex_unlock(&l->lock);
+        pthread_cond_wait(&dq->changed, &dq->lock);
+    pthread_mutex_unlock(&dq->lock);
 }
 
 /* ---- life */
@@ -125,15 +125,16 @@ enum rc sched_new(const struct sched_opts *o, struct sched **out, struct err *er
 
     s->o = *o;
     s->o.queue_tokens_max = o->queue_tokens_max ? o->queue_tokens_max : SCHED_QUEUE_TOKENS_DEFAULT;
-    s->o.queue_jobs_max = o->queue_jobs_max ? o->queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT;
+    s->o.queue_requests_max =
+        o->queue_requests_max ? o->queue_requests_max : SCHED_QUEUE_REQUESTS_DEFAULT;
     s->o.batch_ns = o->batch_ns ? o->batch_ns : (int64_t)SCHED_BATCH_MS_DEFAULT * 1000000;
     s->o.run = o->run ? o->run : eng_run;
     if (getrandom(&s->seed, sizeof(s->seed), 0) != (ssize_t)sizeof(s->seed)) {
         free(s);
         return err_sys(err, "could not get random bytes");
     }
-    s->own_metrics = o->metrics ? NULL : metrics_new();
-    s->o.metrics = o->metrics ? o->metrics : s->own_metrics;
+    s->priv_metrics = o->metrics ? NULL : metrics_new();
+    s->o.metrics = o->metrics ? o->metrics : s->priv_metrics;
     meter_families(s);
     s->cache = o->cache_bytes ? cache_new(o->cache_bytes) : NULL;
     pthread_mutex_init(&s->lock, NULL);
@@ -142,34 +143,34 @@ enum rc sched_new(const struct sched_opts *o, struct sched **out, struct err *er
     return RC_OK;
 }
 
-/* The lanes there are; they stay until sched_free(). */
-static size_t lanes_of(struct sched *s, struct lane **out)
+/* The device queues there are; they stay until sched_free(). */
+static size_t list_device_queues(struct sched *s, struct device_queue **out)
 {
     pthread_mutex_lock(&s->lock);
-    size_t n = s->lane_count;
-    memcpy(out, s->lanes, n * sizeof(struct lane *));
+    size_t n = s->queue_count;
+    memcpy(out, s->queues, n * sizeof(struct device_queue *));
     pthread_mutex_unlock(&s->lock);
     return n;
 }
 
 void sched_stop(struct sched *s)
 {
-    struct lane *lanes[SCHED_LANES_MAX];
+    struct device_queue *queues[SCHED_DEVICE_QUEUES_MAX];
 
     pthread_mutex_lock(&s->lock);
-    s->stopping = true; /* of lanes that are made from here on */
+    s->stopping = true; /* of device queues that are made from here on */
     pthread_mutex_unlock(&s->lock);
-    size_t n = lanes_of(s, lanes);
+    size_t n = list_device_queues(s, queues);
     for (size_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&lanes[i]->lock);
-        lanes[i]->stopping = true;
-        unlock_and_wake(lanes[i]);
+        pthread_mutex_lock(&queues[i]->lock);
+        queues[i]->stopping = true;
+        unlock_and_wake(queues[i]);
     }
     for (size_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&lanes[i]->lock);
-        while (lanes[i]->open)
-            pthread_cond_wait(&lanes[i]->changed, &lanes[i]->lock);
-        pthread_mutex_unlock(&lanes[i]->lock);
+        pthread_mutex_lock(&queues[i]->lock);
+        while (queues[i]->open)
+            pthread_cond_wait(&queues[i]->changed, &queues[i]->lock);
+        pthread_mutex_unlock(&queues[i]->lock);
     }
 }
 
@@ -178,16 +179,16 @@ void sched_free(struct sched *s)
     if (!s)
         return;
     sched_stop(s);
-    for (size_t i = 0; i < s->lane_count; i++) {
-        pthread_mutex_lock(&s->lanes[i]->lock);
-        s->lanes[i]->ending = true;
-        unlock_and_wake(s->lanes[i]);
-        (void)pthread_join(s->lanes[i]->thread, NULL);
+    for (size_t i = 0; i < s->queue_count; i++) {
+        pthread_mutex_lock(&s->queues[i]->lock);
+        s->queues[i]->ending = true;
+        unlock_and_wake(s->queues[i]);
+        (void)pthread_join(s->queues[i]->thread, NULL);
     }
-    for (size_t i = 0; i < s->lane_count; i++)
-        lane_free(s->lanes[i]);
+    for (size_t i = 0; i < s->queue_count; i++)
+        device_queue_free(s->queues[i]);
     cache_free(s->cache);
-    metrics_free(s->own_metrics);
+    metrics_free(s->priv_metrics);
     pthread_mutex_destroy(&s->note_lock);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -195,45 +196,45 @@ void sched_free(struct sched *s)
 
 void sched_expect_model(struct sched *s, const char *name)
 {
-    struct meter m;
+    struct model_series m;
 
     meter_make(s, name, &m);
 }
 
 size_t sched_waiting_tokens(struct sched *s)
 {
-    struct lane *lanes[SCHED_LANES_MAX];
-    size_t n = lanes_of(s, lanes), sum = 0;
+    struct device_queue *queues[SCHED_DEVICE_QUEUES_MAX];
+    size_t n = list_device_queues(s, queues), sum = 0;
 
     for (size_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&lanes[i]->lock);
-        sum += lanes[i]->tokens;
-        pthread_mutex_unlock(&lanes[i]->lock);
+        pthread_mutex_lock(&queues[i]->lock);
+        sum += queues[i]->tokens;
+        pthread_mutex_unlock(&queues[i]->lock);
     }
     return sum;
 }
 
-size_t sched_jobs(struct sched *s)
+size_t sched_open_requests(struct sched *s)
 {
-    struct lane *lanes[SCHED_LANES_MAX];
-    size_t n = lanes_of(s, lanes), sum = 0;
+    struct device_queue *queues[SCHED_DEVICE_QUEUES_MAX];
+    size_t n = list_device_queues(s, queues), sum = 0;
 
     for (size_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&lanes[i]->lock);
-        sum += lanes[i]->open;
-        pthread_mutex_unlock(&lanes[i]->lock);
+        pthread_mutex_lock(&queues[i]->lock);
+        sum += queues[i]->open;
+        pthread_mutex_unlock(&queues[i]->lock);
     }
     return sum;
 }
 
-void sched_cancel(struct sched *s, struct job *j)
+void sched_cancel(struct sched *s, struct request *r)
 {
     (void)s;
-    atomic_store(&j->cancelled, true);
-    atomic_store(&j->model->lane->sweep, true); /* it is awake: this job is not over */
+    atomic_store(&r->cancelled, true);
+    atomic_store(&r->model->device_queue->sweep, true); /* it is awake: this request is not over */
 }
 
-/* ---- taking a job in: before the lock */
+/* ---- taking a request in: before the lock */
 
 static uint64_t mixed(uint64_t h)
 {
@@ -245,196 +246,200 @@ static uint64_t mixed(uint64_t h)
 }
 
 /* Two sums over the tokens that share no step; seeded, so that nobody can aim at one chain. */
-static void hash_text(const struct sched *s, const struct job *j, struct text *t)
+static void hash_text(const struct sched *s, const struct request *r, struct request_text *t)
 {
-    const struct job_item *it = t->item;
-    uint64_t a = s->seed ^ j->model->key, b = ~a + (uint64_t)j->want + ((uint64_t)it->skip << 8);
+    uint64_t a = s->seed ^ r->model->key, b = ~a + (uint64_t)r->want + ((uint64_t)t->skip << 8);
 
     t->hash[0] = t->hash[1] = 0;
     if (s->o.one_hash)
         return;
-    for (uint32_t i = 0; i < it->tokens; i++) {
-        uint64_t x = (uint64_t)it->ids[i] << 8 | (t->types ? t->types[i] : 0);
+    for (uint32_t i = 0; i < t->tokens; i++) {
+        uint64_t x = (uint64_t)t->ids[i] << 8 | (t->types ? t->types[i] : 0);
         a = (a ^ x) * UINT64_C(0x9e3779b97f4a7c15);
         a ^= a >> 29;
         b = (b + x) * UINT64_C(0xc2b2ae3d27d4eb4f);
         b ^= b >> 32;
     }
-    t->hash[0] = mixed(a ^ it->tokens);
-    t->hash[1] = mixed(b + it->tokens);
+    t->hash[0] = mixed(a ^ t->tokens);
+    t->hash[1] = mixed(b + t->tokens);
 }
 
 /* Types that are all 0 are as good as none, and shall look the same. */
-static const uint8_t *types_of(const struct job_item *it)
+static void drop_zero_types(struct request_text *t)
 {
-    for (uint32_t i = 0; it->types && i < it->tokens; i++)
-        if (it->types[i])
-            return it->types;
-    return NULL;
+    for (uint32_t i = 0; t->types && i < t->tokens; i++)
+        if (t->types[i])
+            return;
+    t->types = NULL;
 }
 
-static bool look_up(struct sched *s, const struct job *j, const struct text *t)
+static bool look_up(struct sched *s, const struct request *r, const struct request_text *t)
 {
     struct cache_key k = { .hash = { t->hash[0], t->hash[1] },
-                           .model = j->model->key,
-                           .want = j->want,
-                           .tokens = t->item->tokens,
-                           .skip = t->item->skip,
-                           .ids = t->item->ids,
+                           .model = r->model->key,
+                           .want = r->want,
+                           .tokens = t->tokens,
+                           .skip = t->skip,
+                           .ids = t->ids,
                            .types = t->types };
 
-    return s->cache && j->want != ENG_TOKENS &&
-           cache_get(s->cache, &k, t->item->out, eng_width(j->model->model, j->want));
+    return s->cache && r->want != ENG_TOKENS &&
+           cache_get(s->cache, &k, t->out, eng_width(r->model->model, r->want));
 }
 
 /* The longest first, equal ones side by side. */
 static int by_length(const void *a, const void *b)
 {
-    const struct text *s = a, *t = b;
-    uint32_t x = s->item->tokens, y = t->item->tokens;
+    const struct request_text *s = *(struct request_text *const *)a,
+                              *t = *(struct request_text *const *)b;
+    uint32_t x = s->tokens, y = t->tokens;
 
     return x != y ? (x < y) - (x > y) : (s->hash[0] < t->hash[0]) - (s->hash[0] > t->hash[0]);
 }
 
-/* Of equal texts one is computed. */
-static size_t tokens_to_compute(const struct work *w)
+/* Which texts are not in the cache, and what they cost: of equal ones, one is computed. */
+static void list_pending(struct sched *s, struct request *r)
 {
-    size_t sum = 0;
-
-    for (size_t i = 0; i < w->count; i++)
-        if (!i || !text_same(&w->texts[i], &w->texts[i - 1]))
-            sum += w->texts[i].item->tokens;
-    return sum;
-}
-
-static struct work *work_new(struct sched *s, struct job *j)
-{
-    struct work *w = xmalloc(sizeof(*w) + j->count * sizeof(w->texts[0]));
-
-    memset(w, 0, sizeof(*w));
-    w->job = j;
-    for (size_t i = 0; i < j->count; i++) {
-        struct text *t = &w->texts[w->count];
-        struct job_item *it = &j->items[i];
-        assert(it->tokens);
-        *t = (struct text){ .work = w, .item = it, .types = types_of(it) };
-        it->failed = it->shared = false;
-        hash_text(s, j, t);
-        it->cached = look_up(s, j, t);
-        w->count += !it->cached;
+    r->pending = xmalloc(r->count * sizeof(struct request_text *));
+    r->pending_count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        struct request_text *t = &r->texts[i];
+        assert(t->tokens);
+        t->request = r;
+        t->state = TEXT_OVER;
+        t->chain = t->prev = t->next = t->leader = t->followers = NULL;
+        t->err = NULL;
+        t->failed = t->shared = false;
+        drop_zero_types(t);
+        hash_text(s, r, t);
+        t->cached = look_up(s, r, t);
+        if (!t->cached)
+            r->pending[r->pending_count++] = t;
     }
-    w->left = w->count;
-    qsort(w->texts, w->count, sizeof(w->texts[0]), by_length);
-    w->joined = tokens_to_compute(w);
-    return w;
+    r->unfinished = r->pending_count;
+    qsort(r->pending, r->pending_count, sizeof(struct request_text *), by_length);
+    r->joined_tokens = 0;
+    for (size_t i = 0; i < r->pending_count; i++)
+        if (!i || !text_same(r->pending[i], r->pending[i - 1]))
+            r->joined_tokens += r->pending[i]->tokens;
 }
 
-/* ---- taking a job in: under the lock */
-
-static void enter(struct lane *l, struct work *w)
+/* All that is the scheduler's; it may have been refused once already. */
+static void begin_request(struct request *r)
 {
-    struct job *j = w->job;
-    struct seen *m = w->queue->seen;
+    assert(r->count && r->done);
+    r->submitted_ns = clock_mono_ns();
+    r->started_ns = r->ended_ns = 0;
+    r->fell_back = r->over = r->failed = r->unsure = false;
+    r->device = r->failed_device = NULL;
+    r->prev = r->next = r->ended = NULL;
+    r->queue = NULL;
+    r->sharer = NULL;
+    r->turn = (struct sched_turn){ 0 };
+    r->waiting_first = r->waiting_last = NULL;
+    r->waiting_tokens = r->running = 0;
+    r->why = RC_OK;
+    r->err = (struct err){ 0 };
+}
+
+/* ---- taking a request in: under the lock */
+
+static void enter(struct device_queue *dq, struct request *r)
+{
+    struct model_record *m = r->queue->record;
     size_t shared = 0;
 
-    w->next = l->works;
-    if (l->works)
-        l->works->prev = w;
-    l->works = w;
-    l->jobs++;
-    l->open++;
-    w->queue->jobs++;
-    m->jobs[w->class]++;
-    for (size_t i = 0; i < w->count; i++) {
-        text_enter(l, &w->texts[i]);
-        shared += w->texts[i].state == TEXT_FOLLOWING;
+    r->next = dq->requests;
+    if (dq->requests)
+        dq->requests->prev = r;
+    dq->requests = r;
+    dq->request_count++;
+    dq->open++;
+    r->queue->request_count++;
+    m->requests[r->class]++;
+    for (size_t i = 0; i < r->pending_count; i++) {
+        text_enter(dq, r->pending[i]);
+        shared += r->pending[i]->state == TEXT_FOLLOWING;
     }
-    if (j->deadline_ns && j->deadline_ns < l->deadline_ns)
-        l->deadline_ns = j->deadline_ns;
-    if (work_dead(w, j->submitted_ns) != RC_OK)
-        atomic_store(&l->sweep, true);
-    if (l->waits && queue_full(l, w->queue))
-        eng_nudge(l->waits); /* the next batch need not wait for this one */
+    if (r->deadline_ns && r->deadline_ns < dq->deadline_ns)
+        dq->deadline_ns = r->deadline_ns;
+    if (request_dead(r, r->submitted_ns) != RC_OK)
+        atomic_store(&dq->sweep, true);
+    if (dq->waits && queue_full(dq, r->queue))
+        eng_nudge(dq->waits); /* the next batch need not wait for this one */
     meter_queue(m);
-    counter_add(m->meter.coalesced, shared);
-    if (l->sched->cache && j->want != ENG_TOKENS) {
-        counter_add(m->meter.hits, j->count - w->count);
-        counter_add(m->meter.misses, w->count);
+    counter_add(m->series.coalesced, shared);
+    if (dq->sched->cache && r->want != ENG_TOKENS) {
+        counter_add(m->series.hits, r->count - r->pending_count);
+        counter_add(m->series.misses, r->pending_count);
     }
 }
 
-static void refuse(struct work *w)
+static void refuse(struct request *r)
 {
-    for (size_t i = 0; i < w->job->count; i++)
-        w->job->items[i].cached = false;
-    w->job->own = NULL;
-    free(w);
+    for (size_t i = 0; i < r->count; i++)
+        r->texts[i].cached = false;
+    free(r->pending);
+    r->pending = NULL;
 }
 
 /* Everything was in the cache. */
-static void found_all(struct lane *l, struct work *w)
+static void found_all(struct device_queue *dq, struct request *r)
 {
-    struct job *j = w->job;
-
-    pthread_mutex_lock(&l->lock);
-    counter_add(seen_of(l, j->model->name)->meter.hits, j->count);
-    pthread_mutex_unlock(&l->lock);
-    free(w);
-    j->own = NULL;
-    j->started_ns = j->submitted_ns;
-    j->ended_ns = clock_mono_ns();
-    j->done(j, RC_OK, NULL);
+    pthread_mutex_lock(&dq->lock);
+    counter_add(record_of(dq, r->model->name)->series.hits, r->count);
+    pthread_mutex_unlock(&dq->lock);
+    free(r->pending);
+    r->pending = NULL;
+    r->started_ns = r->submitted_ns;
+    r->ended_ns = clock_mono_ns();
+    r->done(r);
 }
 
 /* Of a model's devices the one with the fewest tokens, those that failed last. */
-static struct lane *lane_of(struct served *m)
+static struct device_queue *least_loaded_queue(struct served *m)
 {
-    struct lane *best = m->lane;
+    struct device_queue *best = m->device_queue;
     int64_t now = m->replica_count > 1 ? clock_mono_ns() : 0;
     size_t least = SIZE_MAX;
 
     for (size_t i = 0; m->replica_count > 1 && i < m->replica_count; i++) {
-        struct lane *l = m->replicas[i].lane;
+        struct device_queue *dq = m->replicas[i].device_queue;
         bool down = atomic_load(&m->replicas[i].retry_ns) > now;
-        pthread_mutex_lock(&l->lock);
-        size_t tokens = l->tokens + l->running_tokens + (down ? SIZE_MAX / 2 : 0);
-        pthread_mutex_unlock(&l->lock);
+        pthread_mutex_lock(&dq->lock);
+        size_t tokens = dq->tokens + dq->running_tokens + (down ? SIZE_MAX / 2 : 0);
+        pthread_mutex_unlock(&dq->lock);
         if (tokens < least) {
             least = tokens;
-            best = l;
+            best = dq;
         }
     }
     return best;
 }
 
-enum rc sched_submit(struct sched *s, struct job *j, int *out_retry_s, struct err *err)
+enum rc sched_submit(struct sched *s, struct request *r, int *out_retry_s, struct err *err)
 {
-    struct lane *l = lane_of(j->model);
+    struct device_queue *dq = least_loaded_queue(r->model);
     enum sched_refuse why;
 
-    assert(j->count && j->done);
-    j->submitted_ns = clock_mono_ns();
-    j->started_ns = j->ended_ns = 0;
-    j->fell_back = false;
-    j->device = j->failed_device = NULL;
-    struct work *w = work_new(s, j);
-    j->own = w;
-    if (!w->count) {
-        found_all(l, w);
+    begin_request(r);
+    list_pending(s, r);
+    if (!r->pending_count) {
+        found_all(dq, r);
         return RC_OK;
     }
-    pthread_mutex_lock(&l->lock);
-    w->queue = queue_of(l, j->model, j->want);
-    w->class = w->joined > queue_room(l, w->queue) ? ASK_BULK : j->class;
-    enum rc rc = admit(l, w, &why, err);
+    pthread_mutex_lock(&dq->lock);
+    r->queue = queue_of(dq, r->model, r->want);
+    r->class = r->joined_tokens > queue_room(dq, r->queue) ? REQUEST_BULK : r->class;
+    enum rc rc = admit(dq, r, &why, err);
     if (rc == RC_OK) {
-        enter(l, w);
-        unlock_and_wake(l);
+        enter(dq, r);
+        unlock_and_wake(dq);
         return RC_OK;
     }
-    counter_add(w->queue->seen->meter.refused[why], 1);
-    *out_retry_s = admit_retry_s(l, w);
-    pthread_mutex_unlock(&l->lock);
-    refuse(w);
+    counter_add(r->queue->record->series.refused[why], 1);
+    *out_retry_s = admit_retry_s(dq, r);
+    pthread_mutex_unlock(&dq->lock);
+    refuse(r);
     return rc;
 }

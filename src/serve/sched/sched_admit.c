@@ -18,9 +18,9 @@
  * time of a large request is a guess until batches of the size that it would run in were seen; it
  * comes in then, and is judged as soon as they were.
  *
- * Requests of a class share the lane by turns, so one with n tokens left ends when each other
- * has had n tokens too, or what it has left where that is less.  A request comes in when by this
- * it ends in time, and so do those that came in before: work is not thrown away half done. */
+ * Requests of a class share the device queue by turns, so one with n tokens left ends when each
+ * other has had n tokens too, or what it has left where that is less.  A request comes in when by
+ * this it ends in time, and so do those that came in before: work is not thrown away half done. */
 #include "base/mem.h"
 #include "serve/sched/device_queue_int.h"
 
@@ -95,11 +95,13 @@ bool pace_known(const struct pace *p)
 
 /* Did batches run that are as large as those of such a request would be?  They hold a text at
  * least, and one larger than the room must have been tried, where one can be made. */
-static bool work_pace_known(const struct lane *l, const struct work *w, size_t tokens)
+static bool request_pace_known(const struct device_queue *dq, const struct request *r,
+                               size_t tokens)
 {
-    struct lane_queue *q = w->queue;
-    const struct pace *p = &q->seen->pace;
-    size_t room = queue_room(l, q), text = w->joined / w->count + 1, top = SCHED_OCTAVES;
+    struct model_queue *q = r->queue;
+    const struct pace *p = &q->record->pace;
+    size_t room = queue_room(dq, q), text = r->joined_tokens / r->pending_count + 1,
+           top = SCHED_OCTAVES;
     size_t most = q->texts_max < q->budget / text ? q->texts_max * text : q->budget;
 
     if (!pace_known(p) || tokens <= room)
@@ -143,21 +145,21 @@ size_t pace_tokens(const struct pace *p, double ns, size_t budget)
 }
 
 /* Asked for every request and every batch, and it changes with batches alone. */
-size_t queue_room(const struct lane *l, struct lane_queue *q)
+size_t queue_room(const struct device_queue *dq, struct model_queue *q)
 {
-    const struct pace *p = &q->seen->pace;
+    const struct pace *p = &q->record->pace;
 
     if (!q->room || q->room_at != p->batches) {
-        q->room = pace_tokens(p, (double)l->sched->o.batch_ns, q->budget);
+        q->room = pace_tokens(p, (double)dq->sched->o.batch_ns, q->budget);
         q->room_at = p->batches;
     }
     return q->room;
 }
 
-size_t queue_room_now(const struct lane *l, struct lane_queue *q)
+size_t queue_room_now(const struct device_queue *dq, struct model_queue *q)
 {
-    struct pace *p = &q->seen->pace;
-    size_t room = queue_room(l, q);
+    struct pace *p = &q->record->pace;
+    size_t room = queue_room(dq, q);
 
     if (p->since_trial < (p->climbs ? SCHED_TRIAL_SOON : SCHED_TRIAL_EVERY))
         return room;
@@ -165,56 +167,56 @@ size_t queue_room_now(const struct lane *l, struct lane_queue *q)
         p->trial = 2 * room;
     if (p->trial > q->budget)
         p->trial = q->budget;
-    return q->classes[ASK_BULK].tokens >= p->trial && p->trial > room ? p->trial : room;
+    return q->classes[REQUEST_BULK].tokens >= p->trial && p->trial > room ? p->trial : room;
 }
 
 /* ---- what ends when */
 
-static double work_ns(const struct lane *l, struct lane_queue *q, size_t tokens)
+static double tokens_ns(const struct device_queue *dq, struct model_queue *q, size_t tokens)
 {
-    return pace_ns(&q->seen->pace, tokens, queue_room(l, q));
+    return pace_ns(&q->record->pace, tokens, queue_room(dq, q));
 }
 
 /* What runs, and what those who hurry take from bulk. */
-static double ahead_ns(const struct lane *l, enum ask_class class)
+static double ahead_ns(const struct device_queue *dq, enum request_class class)
 {
     double sum = 0;
 
-    for (struct lane_queue *q = l->queues; q; q = q->next) {
-        sum += work_ns(l, q, q->running);
-        if (class == ASK_BULK)
-            sum += work_ns(l, q, q->classes[ASK_INTERACTIVE].tokens);
+    for (struct model_queue *q = dq->queues; q; q = q->next) {
+        sum += tokens_ns(dq, q, q->running);
+        if (class == REQUEST_BULK)
+            sum += tokens_ns(dq, q, q->classes[REQUEST_INTERACTIVE].tokens);
     }
     return sum;
 }
 
-/* From now until its last text is over, if it comes in with `own` ns. */
-static double ends_in_ns(const struct lane *l, const struct work *w, double own)
+/* From now until its last text is over, if it comes in with `need` ns. */
+static double ends_in_ns(const struct device_queue *dq, const struct request *r, double need)
 {
     double beside = 0, bulk = 0;
 
-    for (const struct work *o = l->works; o; o = o->next) {
-        double ns = o == w ? 0 : work_ns(l, o->queue, o->tokens);
-        if (o->class == w->class)
-            beside += fmin(ns, own);
-        else if (o->class == ASK_BULK)
+    for (const struct request *o = dq->requests; o; o = o->next) {
+        double ns = o == r ? 0 : tokens_ns(dq, o->queue, o->waiting_tokens);
+        if (o->class == r->class)
+            beside += fmin(ns, need);
+        else if (o->class == REQUEST_BULK)
             bulk += ns;
     }
     /* bulk has its share of turns even when others hurry */
-    if (w->class == ASK_INTERACTIVE)
-        beside += fmin(bulk, (beside + own) / (SCHED_BULK_EVERY - 1));
-    return ahead_ns(l, w->class) + beside + own;
+    if (r->class == REQUEST_INTERACTIVE)
+        beside += fmin(bulk, (beside + need) / (SCHED_BULK_EVERY - 1));
+    return ahead_ns(dq, r->class) + beside + need;
 }
 
 /* No less than that, without a look at each of those that wait: a short request among many others
- * is let in by this, else a thousand of them cost a million looks under the lane's lock. */
-static double ends_at_most_ns(const struct lane *l, const struct work *w, double own)
+ * is let in by this, else a thousand of them cost a million looks under the device queue's lock. */
+static double ends_at_most_ns(const struct device_queue *dq, const struct request *r, double need)
 {
-    double beside = (double)l->jobs * own;
+    double beside = (double)dq->request_count * need;
 
-    if (w->class == ASK_INTERACTIVE)
-        beside += (beside + own) / (SCHED_BULK_EVERY - 1);
-    return ahead_ns(l, w->class) + beside + own;
+    if (r->class == REQUEST_INTERACTIVE)
+        beside += (beside + need) / (SCHED_BULK_EVERY - 1);
+    return ahead_ns(dq, r->class) + beside + need;
 }
 
 /* ---- those that came before */
@@ -232,30 +234,29 @@ static int by_size(const void *a, const void *b)
 
 /* Would one that ends in time without the newcomer end too late with it?  Only bulk is asked:
  * what is not bulk is small. */
-static bool breaks_promise(const struct lane *l, const struct work *w, double own)
+static bool breaks_promise(const struct device_queue *dq, const struct request *r, double need)
 {
     struct promise *all;
     bool late = false;
     size_t n = 0, i = 0;
     double sum;
 
-    for (const struct work *o = w->class == ASK_BULK ? l->works : NULL; o; o = o->next)
-        n += o->class == ASK_BULK;
+    for (const struct request *o = r->class == REQUEST_BULK ? dq->requests : NULL; o; o = o->next)
+        n += o->class == REQUEST_BULK;
     if (!n)
         return false;
-    sum = ahead_ns(l, ASK_BULK);
+    sum = ahead_ns(dq, REQUEST_BULK);
     all = xcalloc(n, sizeof(*all));
-    for (const struct work *o = l->works; o; o = o->next)
-        if (o->class == ASK_BULK)
-            all[i++] =
-                (struct promise){ .ns = work_ns(l, o->queue, o->tokens),
-                                  .left = o->job->deadline_ns
-                                              ? (double)(o->job->deadline_ns - w->job->submitted_ns)
-                                              : HUGE_VAL };
+    for (const struct request *o = dq->requests; o; o = o->next)
+        if (o->class == REQUEST_BULK)
+            all[i++] = (struct promise){ .ns = tokens_ns(dq, o->queue, o->waiting_tokens),
+                                         .left = o->deadline_ns
+                                                     ? (double)(o->deadline_ns - r->submitted_ns)
+                                                     : HUGE_VAL };
     qsort(all, n, sizeof(*all), by_size);
     for (i = 0; i < n; i++) {
         double end = sum + all[i].ns * (double)(n - i);
-        late |= end <= all[i].left && end + fmin(own, all[i].ns) > all[i].left;
+        late |= end <= all[i].left && end + fmin(need, all[i].ns) > all[i].left;
         sum += all[i].ns;
     }
     free(all);
@@ -296,88 +297,88 @@ static struct span_text span_above(double ns, double has)
 }
 
 /* All the time it was given, whatever of it went by before it came here. */
-static double time_given(const struct job *j)
+static double time_given(const struct request *r)
 {
-    return (double)(j->deadline_ns - (j->begun_ns ? j->begun_ns : j->submitted_ns));
+    return (double)(r->deadline_ns - (r->begun_ns ? r->begun_ns : r->submitted_ns));
 }
 
 /* The octave by which a request is judged. */
-static struct pace_octave *judged_by(const struct lane *l, const struct work *w)
+static struct pace_octave *judged_by(const struct device_queue *dq, const struct request *r)
 {
-    size_t room = queue_room(l, w->queue);
-    struct pace *p = &w->queue->seen->pace;
+    size_t room = queue_room(dq, r->queue);
+    struct pace *p = &r->queue->record->pace;
 
-    return &p->octaves[octave_known(p, w->joined < room ? w->joined : room)];
+    return &p->octaves[octave_known(p, r->joined_tokens < room ? r->joined_tokens : room)];
 }
 
 /* The speed says that it ends too late.  Where that speed is old, and all like this one were
  * refused since, it comes in to measure it, if others leave it the time; it is judged again after
  * its first batch. */
-static bool comes_to_measure(const struct lane *l, struct work *w, double own, double left)
+static bool comes_to_measure(const struct device_queue *dq, struct request *r, double need,
+                             double left)
 {
-    struct pace_octave *o = judged_by(l, w);
-    int64_t now_ns = w->job->submitted_ns, last = o->ended_ns;
+    struct pace_octave *o = judged_by(dq, r);
+    int64_t now_ns = r->submitted_ns, last = o->ended_ns;
 
     last = o->tried_ns > last ? o->tried_ns : last;
     if (now_ns - last < SCHED_PACE_STALE_S * INT64_C(1000000000))
         return false;
-    if (l->tokens && ends_in_ns(l, w, own) - own > 0.8 * left)
+    if (dq->tokens && ends_in_ns(dq, r, need) - need > 0.8 * left)
         return false;
     o->tried_ns = now_ns;
-    w->unsure = true;
-    w->unsure_at = w->queue->seen->pace.batches;
+    r->unsure = true;
+    r->unsure_at = r->queue->record->pace.batches;
     return true;
 }
 
 /* Did a batch like its own run, or a larger one, since it came to measure that? */
-static bool measured_since(const struct lane *l, const struct work *w)
+static bool measured_since(const struct device_queue *dq, const struct request *r)
 {
-    const struct pace *p = &w->queue->seen->pace;
+    const struct pace *p = &r->queue->record->pace;
 
-    for (const struct pace_octave *o = judged_by(l, w); o < p->octaves + SCHED_OCTAVES; o++)
-        if (o->at > w->unsure_at)
+    for (const struct pace_octave *o = judged_by(dq, r); o < p->octaves + SCHED_OCTAVES; o++)
+        if (o->at > r->unsure_at)
             return true;
     return false;
 }
 
 /* A fifth is left for what is not known.  One whose deadline is over already comes in, and goes
  * at once with the right word. */
-static enum rc admit_time(const struct lane *l, struct work *w, enum sched_refuse *out_why,
-                          struct err *err)
+static enum rc admit_time(const struct device_queue *dq, struct request *r,
+                          enum sched_refuse *out_why, struct err *err)
 {
-    const struct job *j = w->job;
-    double left = (double)(j->deadline_ns - j->submitted_ns), given = time_given(j);
-    double own = work_ns(l, w->queue, w->joined);
+    double left = (double)(r->deadline_ns - r->submitted_ns), given = time_given(r);
+    double need = tokens_ns(dq, r->queue, r->joined_tokens);
 
-    if (!j->deadline_ns || left <= 0 || w->unsure)
+    if (!r->deadline_ns || left <= 0 || r->unsure)
         return RC_OK;
-    if (own > left && comes_to_measure(l, w, own, left))
+    if (need > left && comes_to_measure(dq, r, need, left))
         return RC_OK;
     *out_why = REFUSE_SIZE;
-    if (own > given)
-        return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_above(own, given).s,
+    if (need > given)
+        return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_above(need, given).s,
                        span_of(given).s);
     *out_why = REFUSE_DEADLINE;
-    if (own > left)
+    if (need > left)
         return err_set(err, RC_LIMIT, "it needs about %s and has %s left of %s " MORE_TIME,
-                       span_above(own, left).s, span_of(left).s, span_of(given).s);
-    double end = ends_at_most_ns(l, w, own);
+                       span_above(need, left).s, span_of(left).s, span_of(given).s);
+    double end = ends_at_most_ns(dq, r, need);
     if (end > 0.8 * left)
-        end = ends_in_ns(l, w, own);
-    if (l->tokens && end > 0.8 * left)
+        end = ends_in_ns(dq, r, need);
+    if (dq->tokens && end > 0.8 * left)
         return err_set(err, RC_LIMIT,
                        "with what waits already it needs about %s, and of the %s that it has a "
                        "fifth is kept for what cannot be foreseen " MORE_TIME,
                        span_of(end).s, span_of(left).s);
-    if (breaks_promise(l, w, own))
+    if (breaks_promise(dq, r, need))
         return err_set(err, RC_LIMIT, "requests that wait already would end too late with it");
     return RC_OK;
 }
 
-static bool is_client_here(const struct lane *l, const struct work *w)
+static bool is_client_here(const struct device_queue *dq, const struct request *r)
 {
-    for (const struct work *o = l->works; o; o = o->next)
-        if (o->job->client == w->job->client)
+    for (const struct request *o = dq->requests; o; o = o->next)
+        if (o->client == r->client)
             return true;
     return false;
 }
@@ -385,65 +386,67 @@ static bool is_client_here(const struct lane *l, const struct work *w)
 /* How much may wait with it, of what `most` may by the settings?  Whoever fills the queue shall not
  * have everybody else refused: what is not bulk has an eighth more, and a client of whom nothing is
  * here another one.  `all`: what waits then. */
-static bool has_room(const struct lane *l, const struct work *w, size_t all, size_t most)
+static bool has_room(const struct device_queue *dq, const struct request *r, size_t all,
+                     size_t most)
 {
-    size_t spare = most / SCHED_QUEUE_SPARE;
+    size_t reserve = most / SCHED_QUEUE_RESERVE;
 
     if (all <= most)
         return true;
-    most += w->class == ASK_INTERACTIVE ? spare : 0;
-    return all <= most || (all <= most + spare && !is_client_here(l, w));
+    most += r->class == REQUEST_INTERACTIVE ? reserve : 0;
+    return all <= most || (all <= most + reserve && !is_client_here(dq, r));
 }
 
-enum rc admit(const struct lane *l, struct work *w, enum sched_refuse *out_why, struct err *err)
+enum rc admit(const struct device_queue *dq, struct request *r, enum sched_refuse *out_why,
+              struct err *err)
 {
-    const struct sched_opts *o = &l->sched->o;
+    const struct sched_opts *o = &dq->sched->o;
 
-    w->unsure = !work_pace_known(l, w, w->joined);
+    r->unsure = !request_pace_known(dq, r, r->joined_tokens);
 
     *out_why = REFUSE_STOPPED;
-    if (l->stopping)
+    if (dq->stopping)
         return err_set(err, RC_LIMIT, "the server is stopping");
-    *out_why = REFUSE_JOBS;
-    if (!has_room(l, w, l->jobs + 1, o->queue_jobs_max))
-        return err_set(err, RC_LIMIT, "%zu requests wait already, %zu at most (queue_max)", l->jobs,
-                       o->queue_jobs_max);
+    *out_why = REFUSE_REQUESTS;
+    if (!has_room(dq, r, dq->request_count + 1, o->queue_requests_max))
+        return err_set(err, RC_LIMIT, "%zu requests wait already, %zu at most (queue_max)",
+                       dq->request_count, o->queue_requests_max);
     *out_why = REFUSE_TOKENS;
-    if (l->tokens && !has_room(l, w, l->tokens + w->joined, o->queue_tokens_max))
+    if (dq->tokens && !has_room(dq, r, dq->tokens + r->joined_tokens, o->queue_tokens_max))
         return err_set(err, RC_LIMIT, "%zu tokens wait already; %zu more would be above %zu",
-                       l->tokens, w->joined, o->queue_tokens_max);
-    return admit_time(l, w, out_why, err);
+                       dq->tokens, r->joined_tokens, o->queue_tokens_max);
+    return admit_time(dq, r, out_why, err);
 }
 
 /* It came in when too little was known of the model's speed: does it end in time, now that enough
  * is? */
-enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct err *err)
+enum rc admit_again(const struct device_queue *dq, struct request *r, int64_t now_ns,
+                    struct err *err)
 {
-    const struct job *j = w->job;
-    double left = (double)(j->deadline_ns - now_ns), given = time_given(j), own, all;
+    double left = (double)(r->deadline_ns - now_ns), given = time_given(r), need, all;
 
-    if (!w->unsure || !work_pace_known(l, w, w->tokens) || !measured_since(l, w))
+    if (!r->unsure || !request_pace_known(dq, r, r->waiting_tokens) || !measured_since(dq, r))
         return RC_OK;
-    w->unsure = false;
-    own = work_ns(l, w->queue, w->tokens);
-    if (!j->deadline_ns || own <= left)
+    r->unsure = false;
+    need = tokens_ns(dq, r->queue, r->waiting_tokens);
+    if (!r->deadline_ns || need <= left)
         return RC_OK;
-    all = work_ns(l, w->queue, w->joined);
+    all = tokens_ns(dq, r->queue, r->joined_tokens);
     if (all > given)
         return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_above(all, given).s,
                        span_of(given).s);
     return err_set(err, RC_LIMIT, "it needs about %s more and has %s left of %s " MORE_TIME,
-                   span_above(own, left).s, span_of(left).s, span_of(given).s);
+                   span_above(need, left).s, span_of(left).s, span_of(given).s);
 }
 
 /* When there will be room: not before the backlog, and half of it is a fair guess. */
-int admit_retry_s(const struct lane *l, const struct work *w)
+int admit_retry_s(const struct device_queue *dq, const struct request *r)
 {
-    double backlog = ahead_ns(l, w->class), s;
+    double backlog = ahead_ns(dq, r->class), s;
 
-    for (const struct work *o = l->works; o; o = o->next)
-        if (o->class <= w->class)
-            backlog += work_ns(l, o->queue, o->tokens);
+    for (const struct request *o = dq->requests; o; o = o->next)
+        if (o->class <= r->class)
+            backlog += tokens_ns(dq, o->queue, o->waiting_tokens);
     s = ceil(backlog * 0.5e-9);
 
     return s < 1 ? 1 : s > SCHED_RETRY_S_MAX ? SCHED_RETRY_S_MAX : (int)s;

@@ -18,21 +18,21 @@
 #include <assert.h>
 #include <math.h>
 
-enum rc work_dead(const struct work *w, int64_t now_ns)
+enum rc request_dead(const struct request *r, int64_t now_ns)
 {
-    if (atomic_load_explicit(&w->job->cancelled, memory_order_relaxed) ||
-        (w->job->gone && atomic_load_explicit(w->job->gone, memory_order_relaxed)))
+    if (atomic_load_explicit(&r->cancelled, memory_order_relaxed) ||
+        (r->gone && atomic_load_explicit(r->gone, memory_order_relaxed)))
         return RC_LIMIT;
-    return w->job->deadline_ns && w->job->deadline_ns <= now_ns ? RC_TIMEOUT : RC_OK;
+    return r->deadline_ns && r->deadline_ns <= now_ns ? RC_TIMEOUT : RC_OK;
 }
 
 /* ---- which queue */
 
-static struct lane_queue *longest_ago(struct lane *l, enum ask_class class)
+static struct model_queue *longest_ago(struct device_queue *dq, enum request_class class)
 {
-    struct lane_queue *best = NULL;
+    struct model_queue *best = NULL;
 
-    for (struct lane_queue *q = l->queues; q; q = q->next)
+    for (struct model_queue *q = dq->queues; q; q = q->next)
         if (q->classes[class].tokens &&
             (!best || q->classes[class].ran <= best->classes[class].ran))
             best = q; /* of equals the one that came first, which is last in the list */
@@ -40,120 +40,125 @@ static struct lane_queue *longest_ago(struct lane *l, enum ask_class class)
 }
 
 /* Have those who hurry had their share of what its next batch takes? */
-static bool bulk_is_due(const struct lane *l, struct lane_queue *q)
+static bool bulk_is_due(const struct device_queue *dq, struct model_queue *q)
 {
-    double next = fmin((double)q->classes[ASK_BULK].tokens, (double)queue_room(l, q));
+    double next = fmin((double)q->classes[REQUEST_BULK].tokens, (double)queue_room(dq, q));
 
-    return l->hurried + next / 2 >= (SCHED_BULK_EVERY - 1) * next;
+    return dq->hurried + next / 2 >= (SCHED_BULK_EVERY - 1) * next;
 }
 
-static struct lane_queue *choose(struct lane *l, enum ask_class *out)
+static struct model_queue *choose(struct device_queue *dq, enum request_class *out)
 {
-    struct lane_queue *hurry = longest_ago(l, ASK_INTERACTIVE), *bulk = longest_ago(l, ASK_BULK);
-    bool take_bulk = bulk && (!hurry || bulk_is_due(l, bulk));
+    struct model_queue *hurry = longest_ago(dq, REQUEST_INTERACTIVE),
+                       *bulk = longest_ago(dq, REQUEST_BULK);
+    bool take_bulk = bulk && (!hurry || bulk_is_due(dq, bulk));
 
-    *out = take_bulk ? ASK_BULK : ASK_INTERACTIVE;
+    *out = take_bulk ? REQUEST_BULK : REQUEST_INTERACTIVE;
     return take_bulk ? bulk : hurry;
 }
 
 /* ---- which texts */
 
-static bool fits(const struct batch *b, const struct text *t)
+static bool fits(const struct sched_batch *b, const struct request_text *t)
 {
-    return !b->count || (b->count < b->queue->texts_max && b->tokens + t->item->tokens <= b->room);
+    return !b->count || (b->count < b->queue->texts_max && b->tokens + t->tokens <= b->room);
 }
 
-/* A dead job's text is not taken: the job ends, and something else stands in its place. */
-static void take(struct lane *l, struct text *t, int64_t now_ns)
+/* A dead request's text is not taken: the request ends, and something else stands in its place. */
+static void take(struct device_queue *dq, struct request_text *t, int64_t now_ns)
 {
-    struct batch *b = l->batch;
-    enum rc why = t->work->running ? RC_OK : work_dead(t->work, now_ns);
+    struct sched_batch *b = dq->batch;
+    enum rc why = t->request->running ? RC_OK : request_dead(t->request, now_ns);
 
     if (why != RC_OK) {
-        work_end(l, t->work, why);
+        request_end(dq, t->request, why);
         return;
     }
-    fair_charge(t->work, t->item->tokens);
-    text_leave(l, t);
+    fair_charge(t->request, t->tokens);
+    text_leave(dq, t);
     t->state = TEXT_RUNNING;
-    t->work->running++;
+    t->request->running++;
     VEC_GROW(b->texts, b->count, b->cap);
     b->texts[b->count++] = t;
-    b->tokens += t->item->tokens;
+    b->tokens += t->tokens;
 }
 
-static struct text *fitting(const struct batch *b, const struct work *w)
+static struct request_text *fitting(const struct sched_batch *b, const struct request *r)
 {
-    return fits(b, w->first) ? w->first : fits(b, w->last) ? w->last : NULL;
+    return fits(b, r->waiting_first)  ? r->waiting_first
+           : fits(b, r->waiting_last) ? r->waiting_last
+                                      : NULL;
 }
 
-static void fill_by_turns(struct lane *l, struct class_queue *c, int64_t now_ns)
+static void fill_by_turns(struct device_queue *dq, struct class_queue *c, int64_t now_ns)
 {
-    struct work *aside[SCHED_LOOK_MAX], *w;
-    struct batch *b = l->batch;
+    struct request *aside[SCHED_LOOK_MAX], *r;
+    struct sched_batch *b = dq->batch;
     size_t n = 0;
 
-    while (b->tokens < b->room && n < SCHED_LOOK_MAX && (w = fair_next(c))) {
-        struct text *t = fitting(b, w);
+    while (b->tokens < b->room && n < SCHED_LOOK_MAX && (r = fair_next(c))) {
+        struct request_text *t = fitting(b, r);
         if (t) {
-            take(l, t, now_ns);
+            take(dq, t, now_ns);
         } else {
-            fair_set_aside(w);
-            aside[n++] = w;
+            fair_set_aside(r);
+            aside[n++] = r;
         }
     }
     while (n)
         fair_put_back(aside[--n]);
 }
 
-static void fill(struct lane *l, struct lane_queue *q, enum ask_class class, int64_t now_ns)
+static void fill(struct device_queue *dq, struct model_queue *q, enum request_class class,
+                 int64_t now_ns)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
     struct class_queue *mine = &q->classes[class], *other = &q->classes[!class];
 
     b->queue = q;
     b->class = class;
     b->count = b->tokens = b->failures = 0;
-    b->room = class == ASK_BULK ? queue_room_now(l, q) : queue_room(l, q);
-    fill_by_turns(l, mine, now_ns);
-    if (b->count && (class == ASK_BULK || b->tokens >= b->room / 2))
-        fill_by_turns(l, other, now_ns);
+    b->room = class == REQUEST_BULK ? queue_room_now(dq, q) : queue_room(dq, q);
+    fill_by_turns(dq, mine, now_ns);
+    if (b->count && (class == REQUEST_BULK || b->tokens >= b->room / 2))
+        fill_by_turns(dq, other, now_ns);
     if (b->count) { /* else all were dead */
-        mine->ran = ++l->batches;
+        mine->ran = ++dq->batches;
         /* a small batch takes its time too */
-        l->hurried =
-            class == ASK_BULK ? 0 : l->hurried + fmax((double)b->tokens, (double)b->room / 8);
+        dq->hurried =
+            class == REQUEST_BULK ? 0 : dq->hurried + fmax((double)b->tokens, (double)b->room / 8);
     }
-    meter_queue(q->seen);
+    meter_queue(q->record);
 }
 
-bool batch_fill(struct lane *l, int64_t now_ns)
+bool batch_fill(struct device_queue *dq, int64_t now_ns)
 {
-    enum ask_class class;
-    struct lane_queue *q;
+    enum request_class class;
+    struct model_queue *q;
 
-    static_assert(ASK_INTERACTIVE == 0 && ASK_BULK == 1, "the other class is !class");
-    assert(l->batch->state == BATCH_EMPTY);
-    l->batch->count = 0;
-    while (!l->batch->count && (q = choose(l, &class)))
-        fill(l, q, class, now_ns);
-    if (!l->batch->count)
+    static_assert(REQUEST_INTERACTIVE == 0 && REQUEST_BULK == 1, "the other class is !class");
+    assert(dq->batch->state == BATCH_EMPTY);
+    dq->batch->count = 0;
+    while (!dq->batch->count && (q = choose(dq, &class)))
+        fill(dq, q, class, now_ns);
+    if (!dq->batch->count)
         return false;
-    l->batch->state = BATCH_FILLED;
-    l->batch->queue->running += l->batch->tokens;
-    l->running_tokens += l->batch->tokens;
+    dq->batch->state = BATCH_FILLED;
+    dq->batch->queue->running += dq->batch->tokens;
+    dq->running_tokens += dq->batch->tokens;
     return true;
 }
 
-bool queue_full(const struct lane *l, struct lane_queue *q)
+bool queue_full(const struct device_queue *dq, struct model_queue *q)
 {
-    return q->classes[ASK_INTERACTIVE].tokens + q->classes[ASK_BULK].tokens >= queue_room(l, q);
+    return q->classes[REQUEST_INTERACTIVE].tokens + q->classes[REQUEST_BULK].tokens >=
+           queue_room(dq, q);
 }
 
-bool batch_full_waits(const struct lane *l)
+bool batch_full_waits(const struct device_queue *dq)
 {
-    for (struct lane_queue *q = l->queues; q; q = q->next)
-        if (queue_full(l, q))
+    for (struct model_queue *q = dq->queues; q; q = q->next)
+        if (queue_full(dq, q))
             return true;
     return false;
 }

@@ -22,20 +22,20 @@
 
 /* ---- heaps */
 
-static bool before(const struct turn *a, const struct turn *b)
+static bool before(const struct sched_turn *a, const struct sched_turn *b)
 {
     double x = a->tag + a->size, y = b->tag + b->size;
 
     return x != y ? x < y : a->came < b->came;
 }
 
-static void settle_at(struct turn_heap *h, struct turn *t, size_t i)
+static void settle_at(struct sched_heap *h, struct sched_turn *t, size_t i)
 {
     h->cells[i] = t;
     t->at = i;
 }
 
-static void sift(struct turn_heap *h, struct turn *t)
+static void sift(struct sched_heap *h, struct sched_turn *t)
 {
     size_t i = t->at;
 
@@ -51,7 +51,7 @@ static void sift(struct turn_heap *h, struct turn *t)
     settle_at(h, t, i);
 }
 
-static void heap_put(struct turn_heap *h, struct turn *t)
+static void heap_put(struct sched_heap *h, struct sched_turn *t)
 {
     assert(!t->at);
     if (h->count + 1 >= h->cap) {
@@ -62,9 +62,9 @@ static void heap_put(struct turn_heap *h, struct turn *t)
     sift(h, t);
 }
 
-static void heap_take(struct turn_heap *h, struct turn *t)
+static void heap_take(struct sched_heap *h, struct sched_turn *t)
 {
-    struct turn *last = h->cells[h->count--];
+    struct sched_turn *last = h->cells[h->count--];
     size_t i = t->at;
 
     assert(i && h->cells[i] == t);
@@ -77,145 +77,146 @@ static void heap_take(struct turn_heap *h, struct turn *t)
 
 /* ---- clients */
 
-static struct client *client_of(struct lane *l, struct class_queue *c, uint64_t key)
+static struct sched_client *client_of(struct device_queue *dq, struct class_queue *c, uint64_t key)
 {
-    struct client *o = c->clients;
+    struct sched_client *o = c->clients;
 
     while (o && o->key != key)
         o = o->next;
     if (o)
         return o;
-    o = l->spare_clients;
+    o = dq->free_clients;
     if (o)
-        l->spare_clients = o->next;
+        dq->free_clients = o->next;
     else
         o = xcalloc(1, sizeof(*o));
     o->key = key;
-    o->works.now = 0;
-    o->turn = (struct turn){ .tag = c->turns.now, .came = l->came };
+    o->requests.now = 0;
+    o->turn = (struct sched_turn){ .tag = c->turns.now, .came = dq->came };
     o->next = c->clients;
     c->clients = o;
     return o;
 }
 
-static void client_leave(struct lane *l, struct class_queue *c, struct client *o)
+static void client_leave(struct device_queue *dq, struct class_queue *c, struct sched_client *o)
 {
-    struct client **at = &c->clients;
+    struct sched_client **at = &c->clients;
 
     while (*at != o)
         at = &(*at)->next;
     *at = o->next;
-    o->next = l->spare_clients;
-    l->spare_clients = o;
+    o->next = dq->free_clients;
+    dq->free_clients = o;
 }
 
-void clients_free(struct lane *l)
+void clients_free(struct device_queue *dq)
 {
-    for (struct client *o = l->spare_clients, *next; o; o = next) {
+    for (struct sched_client *o = dq->free_clients, *next; o; o = next) {
         next = o->next;
-        free(o->works.cells);
+        free(o->requests.cells);
         free(o);
     }
 }
 
 /* ---- requests */
 
-static struct class_queue *class_of(const struct work *w)
+static struct class_queue *class_of(const struct request *r)
 {
-    return &w->queue->classes[w->class];
+    return &r->queue->classes[r->class];
 }
 
-static struct work *work_at(struct turn *t)
+static struct request *request_at(struct sched_turn *t)
 {
-    return (struct work *)((char *)t - offsetof(struct work, turn));
+    return (struct request *)((char *)t - offsetof(struct request, turn));
 }
 
 /* The client stands where its next request lets it stand. */
-static void client_sift(struct class_queue *c, struct client *o)
+static void client_sift(struct class_queue *c, struct sched_client *o)
 {
-    if (!o->works.count) {
+    if (!o->requests.count) {
         if (o->turn.at)
             heap_take(&c->turns, &o->turn);
         return;
     }
-    o->turn.size = o->works.cells[1]->size;
+    o->turn.size = o->requests.cells[1]->size;
     if (o->turn.at)
         sift(&c->turns, &o->turn);
     else
         heap_put(&c->turns, &o->turn);
 }
 
-static void work_size(struct work *w)
+static void request_size(struct request *r)
 {
-    size_t most = w->queue->budget / SCHED_LITTLE;
+    size_t most = r->queue->budget / SCHED_LITTLE;
 
-    w->turn.size = (double)(w->tokens < most ? w->tokens : most);
+    r->turn.size = (double)(r->waiting_tokens < most ? r->waiting_tokens : most);
 }
 
-void fair_enter(struct lane *l, struct work *w)
+void fair_enter(struct device_queue *dq, struct request *r)
 {
-    struct class_queue *c = class_of(w);
-    struct client *o = client_of(l, c, w->job->client);
+    struct class_queue *c = class_of(r);
+    struct sched_client *o = client_of(dq, c, r->client);
 
-    assert(!w->client);
-    w->client = o;
-    if (!w->turn.came)
-        w->turn.came = ++l->came;
-    if (w->turn.tag < o->works.now)
-        w->turn.tag = o->works.now;
+    assert(!r->sharer);
+    r->sharer = o;
+    if (!r->turn.came)
+        r->turn.came = ++dq->came;
+    if (r->turn.tag < o->requests.now)
+        r->turn.tag = o->requests.now;
     o->count++;
-    fair_put_back(w);
+    fair_put_back(r);
 }
 
-void fair_set_aside(struct work *w)
+void fair_set_aside(struct request *r)
 {
-    heap_take(&w->client->works, &w->turn);
-    client_sift(class_of(w), w->client);
+    heap_take(&r->sharer->requests, &r->turn);
+    client_sift(class_of(r), r->sharer);
 }
 
-void fair_put_back(struct work *w)
+void fair_put_back(struct request *r)
 {
-    work_size(w);
-    heap_put(&w->client->works, &w->turn);
-    client_sift(class_of(w), w->client);
+    request_size(r);
+    heap_put(&r->sharer->requests, &r->turn);
+    client_sift(class_of(r), r->sharer);
 }
 
-void fair_change(struct work *w)
+void fair_change(struct request *r)
 {
-    work_size(w);
-    if (w->turn.at) {
-        sift(&w->client->works, &w->turn);
-        client_sift(class_of(w), w->client);
+    request_size(r);
+    if (r->turn.at) {
+        sift(&r->sharer->requests, &r->turn);
+        client_sift(class_of(r), r->sharer);
     }
 }
 
-void fair_leave(struct lane *l, struct work *w)
+void fair_leave(struct device_queue *dq, struct request *r)
 {
-    struct client *o = w->client;
+    struct sched_client *o = r->sharer;
 
-    if (w->turn.at)
-        fair_set_aside(w);
-    w->client = NULL;
+    if (r->turn.at)
+        fair_set_aside(r);
+    r->sharer = NULL;
     if (!--o->count)
-        client_leave(l, class_of(w), o);
+        client_leave(dq, class_of(r), o);
 }
 
-struct work *fair_next(const struct class_queue *c)
+struct request *fair_next(const struct class_queue *c)
 {
-    const struct client *o;
+    const struct sched_client *o;
 
     if (!c->turns.count)
         return NULL;
-    o = (const struct client *)((const char *)c->turns.cells[1] - offsetof(struct client, turn));
-    return work_at(o->works.cells[1]);
+    o = (const struct sched_client *)((const char *)c->turns.cells[1] -
+                                      offsetof(struct sched_client, turn));
+    return request_at(o->requests.cells[1]);
 }
 
-void fair_charge(struct work *w, size_t tokens)
+void fair_charge(struct request *r, size_t tokens)
 {
-    struct client *o = w->client;
+    struct sched_client *o = r->sharer;
 
-    class_of(w)->turns.now += (double)tokens / (double)class_of(w)->turns.count;
-    o->works.now += (double)tokens / (double)o->works.count;
+    class_of(r)->turns.now += (double)tokens / (double)class_of(r)->turns.count;
+    o->requests.now += (double)tokens / (double)o->requests.count;
     o->turn.tag += (double)tokens;
-    w->turn.tag += (double)tokens;
+    r->turn.tag += (double)tokens;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* sched_meter: what the scheduler counts.
  *
- * Pointers to a model's series are looked up once for each lane; from there on counting takes
- * no lock. */
+ * Pointers to a model's series are looked up once for each device queue; from there on counting
+ * takes no lock. */
 #include "serve/admin/te_metrics_int.h"
 #include "serve/sched/device_queue_int.h"
 
 static const char *const class_names[SCHED_CLASSES] = {
-    [ASK_INTERACTIVE] = "interactive", [ASK_BULK] = "bulk"
+    [REQUEST_INTERACTIVE] = "interactive", [REQUEST_BULK] = "bulk"
 };
 static const char *const drop_names[DROP_REASONS] = { [DROP_DEADLINE] = "deadline",
                                                       [DROP_CANCELLED] = "cancelled",
                                                       [DROP_FAILED] = "failed",
                                                       [DROP_STOPPED] = "stopped" };
 static const char *const refuse_names[REFUSE_REASONS] = { [REFUSE_TOKENS] = "tokens",
-                                                          [REFUSE_JOBS] = "jobs",
+                                                          [REFUSE_REQUESTS] = "jobs",
                                                           [REFUSE_DEADLINE] = "deadline",
                                                           [REFUSE_SIZE] = "size",
                                                           [REFUSE_STOPPED] = "stopped" };
@@ -65,7 +65,7 @@ void meter_families(struct sched *s)
     f->class_tokens = counter(s, "stoker_class_tokens_total",
                               "Tokens that ran, by the class of their request.", "model,class");
     f->queue_tokens = gauge(s, "stoker_queue_tokens", "Tokens that wait.", "model,class");
-    f->queue_jobs = gauge(s, "stoker_queue_jobs", "Requests that wait or run.", "model,class");
+    f->queue_requests = gauge(s, "stoker_queue_jobs", "Requests that wait or run.", "model,class");
     f->dropped = counter(s, "stoker_queue_dropped_total", "Requests that ended without a result.",
                          "model,reason");
     f->refused = counter(s, "stoker_queue_refused_total", "Requests that were not taken in.",
@@ -81,21 +81,21 @@ void meter_families(struct sched *s)
                       "device");
 }
 
-void meter_make(struct sched *s, const char *model, struct meter *out)
+void meter_make(struct sched *s, const char *model, struct model_series *out)
 {
     const struct sched_families *f = &s->families;
 
-    *out = (struct meter){ .batches = metrics_counter(f->batches, model),
-                           .failures = metrics_counter(f->failures, model),
-                           .device_failures = metrics_counter(f->device_failures, model),
-                           .fallbacks = metrics_counter(f->fallbacks, model),
-                           .coalesced = metrics_counter(f->coalesced, model),
-                           .hits = metrics_counter(f->hits, model),
-                           .misses = metrics_counter(f->misses, model),
-                           .fill = metrics_histogram(f->fill, model),
-                           .sequences = metrics_histogram(f->sequences, model),
-                           .tokens = metrics_histogram(f->tokens, model),
-                           .seconds = metrics_histogram(f->seconds, model) };
+    *out = (struct model_series){ .batches = metrics_counter(f->batches, model),
+                                  .failures = metrics_counter(f->failures, model),
+                                  .device_failures = metrics_counter(f->device_failures, model),
+                                  .fallbacks = metrics_counter(f->fallbacks, model),
+                                  .coalesced = metrics_counter(f->coalesced, model),
+                                  .hits = metrics_counter(f->hits, model),
+                                  .misses = metrics_counter(f->misses, model),
+                                  .fill = metrics_histogram(f->fill, model),
+                                  .sequences = metrics_histogram(f->sequences, model),
+                                  .tokens = metrics_histogram(f->tokens, model),
+                                  .seconds = metrics_histogram(f->seconds, model) };
     for (size_t i = 0; i < DROP_REASONS; i++)
         out->dropped[i] = metrics_counter(f->dropped, model, drop_names[i]);
     for (size_t i = 0; i < REFUSE_REASONS; i++)
@@ -104,14 +104,14 @@ void meter_make(struct sched *s, const char *model, struct meter *out)
         out->age[c] = metrics_histogram(f->age, model, class_names[c]);
         out->class_tokens[c] = metrics_counter(f->class_tokens, model, class_names[c]);
         out->queue_tokens[c] = metrics_gauge(f->queue_tokens, model, class_names[c]);
-        out->queue_jobs[c] = metrics_gauge(f->queue_jobs, model, class_names[c]);
+        out->queue_requests[c] = metrics_gauge(f->queue_requests, model, class_names[c]);
     }
 }
 
-void meter_batch(const struct lane *l)
+void meter_batch(const struct device_queue *dq)
 {
-    const struct batch *b = l->batch;
-    const struct meter *m = &b->queue->seen->meter;
+    const struct sched_batch *b = dq->batch;
+    const struct model_series *m = &b->queue->record->series;
     double run = (double)(b->ended_ns - b->begun_ns) * 1e-9;
 
     counter_add(m->batches, 1);
@@ -121,32 +121,32 @@ void meter_batch(const struct lane *l)
     histogram_add(m->sequences, (double)b->count);
     histogram_add(m->tokens, (double)b->tokens);
     histogram_add(m->seconds, run);
-    te_metrics_batch(l->sched->o.te, b->count, b->tokens);
-    counter_add_seconds(l->busy, run);
+    te_metrics_batch(dq->sched->o.te, b->count, b->tokens);
+    counter_add_seconds(dq->busy, run);
     for (size_t i = 0; i < b->count; i++) {
-        const struct work *w = b->texts[i]->work;
+        const struct request *r = b->texts[i]->request;
 
-        counter_add(m->class_tokens[w->class], b->texts[i]->item->tokens);
-        histogram_add(m->age[w->class], (double)(b->begun_ns - w->job->submitted_ns) * 1e-9);
+        counter_add(m->class_tokens[r->class], b->texts[i]->tokens);
+        histogram_add(m->age[r->class], (double)(b->begun_ns - r->submitted_ns) * 1e-9);
     }
 }
 
-void meter_end(const struct work *w, bool stopping)
+void meter_end(const struct request *r, bool stopping)
 {
-    const struct meter *m = &w->queue->seen->meter;
+    const struct model_series *m = &r->queue->record->series;
 
-    if (w->why == RC_TIMEOUT || (w->why == RC_LIMIT && w->err && w->err->code == RC_LIMIT))
+    if (r->why == RC_TIMEOUT || (r->why == RC_LIMIT && r->err.code == RC_LIMIT))
         counter_add(m->dropped[DROP_DEADLINE], 1);
-    else if (w->why == RC_LIMIT)
+    else if (r->why == RC_LIMIT)
         counter_add(m->dropped[stopping ? DROP_STOPPED : DROP_CANCELLED], 1);
-    else if (w->why != RC_OK)
+    else if (r->why != RC_OK)
         counter_add(m->dropped[DROP_FAILED], 1);
 }
 
-void meter_queue(const struct seen *m)
+void meter_queue(const struct model_record *m)
 {
     for (size_t c = 0; c < SCHED_CLASSES; c++) {
-        gauge_set(m->meter.queue_tokens[c], (double)m->waiting[c]);
-        gauge_set(m->meter.queue_jobs[c], (double)m->jobs[c]);
+        gauge_set(m->series.queue_tokens[c], (double)m->waiting[c]);
+        gauge_set(m->series.queue_requests[c], (double)m->requests[c]);
     }
 }

@@ -48,7 +48,7 @@ struct picture {
     struct sched *s;
     struct sched_note *notes;
     size_t count;
-    size_t lanes; /* the highest that ran something, and 1 */
+    size_t queues; /* the highest that ran something, and 1 */
     int64_t from_ns, to_ns;
     int64_t cut_ns; /* gaps above it are cut out */
     double shown_ns;
@@ -105,7 +105,7 @@ static void measure(struct picture *p)
     for (size_t i = 0; i < p->count; i++) {
         const struct sched_note *n = &p->notes[i];
         p->to_ns = n->begun_ns + n->run_ns > p->to_ns ? n->begun_ns + n->run_ns : p->to_ns;
-        p->lanes = n->lane + 1 > p->lanes ? n->lane + 1 : p->lanes;
+        p->queues = n->device_queue + 1 > p->queues ? n->device_queue + 1 : p->queues;
         busy += (double)n->run_ns;
     }
     p->cut_ns = (int64_t)(busy * CUT_SHARE) + 1000;
@@ -191,7 +191,7 @@ static double round_step(double shown_ns)
 
 static void draw_ticks(struct picture *p)
 {
-    double step = round_step(p->shown_ns), bottom = lane_y(p->lanes) - PIC_LANE_GAP;
+    double step = round_step(p->shown_ns), bottom = lane_y(p->queues) - PIC_LANE_GAP;
     char text[32];
 
     if (p->cuts) { /* there is no one zero to count from: a length instead */
@@ -213,7 +213,7 @@ static void draw_ticks(struct picture *p)
 static void draw_cuts(struct picture *p)
 {
     int64_t end = p->from_ns;
-    double bottom = lane_y(p->lanes) - PIC_LANE_GAP, last = 0;
+    double bottom = lane_y(p->queues) - PIC_LANE_GAP, last = 0;
     char text[32];
 
     for (size_t i = 0; i < p->count; i++) {
@@ -233,10 +233,10 @@ static void draw_cuts(struct picture *p)
 
 static void draw_lanes(struct picture *p)
 {
-    for (size_t i = 0; i < p->lanes; i++) {
+    for (size_t i = 0; i < p->queues; i++) {
         svg_rect(p->out, "row", PIC_LEFT, lane_y(i), PIC_W - PIC_LEFT - PIC_RIGHT, PIC_LANE_H, 3);
         svg_text(p->out, "t", PIC_LEFT - 12, lane_y(i) + PIC_LANE_H / 2.0 + 5, "end", "%s",
-                 p->s->lanes[i]->device);
+                 p->s->queues[i]->device);
     }
     draw_ticks(p);
     draw_cuts(p);
@@ -244,8 +244,8 @@ static void draw_lanes(struct picture *p)
         const struct sched_note *n = &p->notes[i];
         double x = x_of(p, n->begun_ns), w = x_of(p, n->begun_ns + n->run_ns) - x;
         begin_box(p, n);
-        svg_rect(p->out, colour(n), x, lane_y(n->lane) + 4, fmax(w - (w > 3 ? 0.8 : 0), 0.8),
-                 PIC_LANE_H - 8, w > 6 ? 2 : 0);
+        svg_rect(p->out, colour(n), x, lane_y(n->device_queue) + 4,
+                 fmax(w - (w > 3 ? 0.8 : 0), 0.8), PIC_LANE_H - 8, w > 6 ? 2 : 0);
         end_box(p);
     }
 }
@@ -333,7 +333,7 @@ static void draw(struct picture *p)
     double bars, waits, x = PIC_LEFT + 300;
 
     measure(p);
-    bars = lane_y(p->lanes) + 40;
+    bars = lane_y(p->queues) + 40;
     waits = bars + PIC_BARS_H + 48;
     svg_begin(p->out, PIC_W, (int)(waits + PIC_WAITS_H + 24), "the last batches");
     svg_style(p->out, css);
@@ -351,7 +351,7 @@ static void draw(struct picture *p)
 
 void sched_batches_svg(struct sched *s, struct buf *out)
 {
-    struct picture p = { .out = out, .s = s, .lanes = 1 };
+    struct picture p = { .out = out, .s = s, .queues = 1 };
 
     p.notes = xcalloc(SCHED_BATCHES_KEPT, sizeof(*p.notes));
     p.count = trace_copy(s, p.notes);

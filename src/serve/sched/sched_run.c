@@ -2,7 +2,8 @@
 /* sched_run: one batch on a device, here and now: packing, running, and what a failure costs.
  *
  * A batch that fails is run again text by text, so that a text which cannot be computed costs
- * its own job alone.  When it is the device that fails, the batch runs on the model's fallback. */
+ * its own request alone.  When it is the device that fails, the batch runs on the model's fallback.
+ * */
 #include "base/mem.h"
 #include "os/clock.h"
 #include "serve/sched/device_queue_int.h"
@@ -18,20 +19,20 @@ static void *grown(void *p, size_t need, size_t *cap, size_t size)
     return xreallocarray(NULL, need, size);
 }
 
-size_t batch_row_count(const struct batch *b, const struct text *t)
+size_t batch_row_count(const struct sched_batch *b, const struct request_text *t)
 {
-    return b->queue->want == ENG_TOKENS ? t->item->tokens : 1;
+    return b->queue->want == ENG_TOKENS ? t->tokens : 1;
 }
 
 /* The rows of text i. */
-float *batch_rows(const struct batch *b, size_t i)
+float *batch_rows(const struct sched_batch *b, size_t i)
 {
     size_t row = b->queue->want == ENG_TOKENS ? b->starts[i] : i;
 
     return b->out + row * b->queue->width;
 }
 
-static void make_room(struct batch *b)
+static void make_room(struct sched_batch *b)
 {
     size_t rows = b->queue->want == ENG_TOKENS ? b->tokens : b->count;
 
@@ -46,23 +47,23 @@ static void make_room(struct batch *b)
 }
 
 /* Copies ids and types behind one another. */
-static void pack(struct batch *b)
+static void pack(struct sched_batch *b)
 {
     uint32_t at = 0;
 
     b->typed = b->skipping = false;
     for (size_t i = 0; i < b->count; i++) {
-        const struct text *t = b->texts[i];
-        uint32_t n = t->item->tokens;
+        const struct request_text *t = b->texts[i];
+        uint32_t n = t->tokens;
         b->starts[i] = at;
-        b->skips[i] = t->item->skip;
-        memcpy(b->ids + at, t->item->ids, n * sizeof(*b->ids));
+        b->skips[i] = t->skip;
+        memcpy(b->ids + at, t->ids, n * sizeof(*b->ids));
         if (t->types)
             memcpy(b->types + at, t->types, n);
         else
             memset(b->types + at, 0, n);
         b->typed |= t->types != NULL;
-        b->skipping |= t->item->skip != 0;
+        b->skipping |= t->skip != 0;
         at += n;
     }
     b->starts[b->count] = at;
@@ -82,7 +83,7 @@ static bool all_finite(const float *v, size_t n)
     return !odd;
 }
 
-static enum rc check_finite(const struct batch *b, size_t i, struct err *err)
+static enum rc check_finite(const struct sched_batch *b, size_t i, struct err *err)
 {
     if (all_finite(batch_rows(b, i), batch_row_count(b, b->texts[i]) * b->queue->width))
         return RC_OK;
@@ -90,16 +91,16 @@ static enum rc check_finite(const struct batch *b, size_t i, struct err *err)
                    b->queue->model->name);
 }
 
-static void fail_text(struct batch *b, size_t i, const struct err *err)
+static void fail_text(struct sched_batch *b, size_t i, const struct err *err)
 {
-    struct text *t = b->texts[i];
+    struct request_text *t = b->texts[i];
 
     t->err = xmalloc(sizeof(*t->err));
     *t->err = *err;
     b->failures++;
 }
 
-struct eng_batch batch_texts(const struct batch *b)
+struct eng_batch batch_texts(const struct sched_batch *b)
 {
     return (struct eng_batch){ .ids = b->ids,
                                .types = b->typed ? b->types : NULL,
@@ -108,9 +109,9 @@ struct eng_batch batch_texts(const struct batch *b)
                                .skip = b->skipping ? b->skips : NULL };
 }
 
-static void run_singly(struct lane *l, struct eng *e)
+static void run_singly(struct device_queue *dq, struct eng *e)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
 
     for (size_t i = 0; i < b->count; i++) {
         uint32_t at = b->starts[i], starts[2] = { 0, b->starts[i + 1] - at };
@@ -120,7 +121,7 @@ static void run_singly(struct lane *l, struct eng *e)
                                  .sequences = 1,
                                  .skip = b->skipping ? b->skips + i : NULL };
         struct err err = { 0 };
-        enum rc rc = l->sched->o.run(e, &one, b->queue->want, batch_rows(b, i), &err);
+        enum rc rc = dq->sched->o.run(e, &one, b->queue->want, batch_rows(b, i), &err);
         if (rc == RC_OK)
             rc = check_finite(b, i, &err);
         else
@@ -130,92 +131,92 @@ static void run_singly(struct lane *l, struct eng *e)
     }
 }
 
-enum rc batch_check(const struct batch *b, enum rc rc, struct err *err)
+enum rc batch_check(const struct sched_batch *b, enum rc rc, struct err *err)
 {
     for (size_t i = 0; rc == RC_OK && i < b->count; i++)
         rc = check_finite(b, i, err);
     return rc;
 }
 
-static enum rc run_all(struct lane *l, struct eng *e, struct err *err)
+static enum rc run_all(struct device_queue *dq, struct eng *e, struct err *err)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
     struct eng_batch all = batch_texts(b);
 
-    return batch_check(b, l->sched->o.run(e, &all, b->queue->want, b->out, err), err);
+    return batch_check(b, dq->sched->o.run(e, &all, b->queue->want, b->out, err), err);
 }
 
 /* What a failure costs: the one text, or each on its own. */
-static void settle(struct lane *l, struct eng *e, enum rc rc, struct err *err)
+static void settle(struct device_queue *dq, struct eng *e, enum rc rc, struct err *err)
 {
     if (rc == RC_OK)
         return;
-    if (l->batch->count > 1) {
-        run_singly(l, e);
+    if (dq->batch->count > 1) {
+        run_singly(dq, e);
         return;
     }
     (void)err_set(err, rc, "the engine failed");
-    fail_text(l->batch, 0, err);
+    fail_text(dq->batch, 0, err);
 }
 
 /* The device failed: it is left alone for a while, each time for longer. */
-static void device_down(const struct batch *b)
+static void device_down(const struct sched_batch *b)
 {
-    struct replica *r = b->queue->replica;
+    struct model_replica *r = b->queue->replica;
     int64_t most = (int64_t)SCHED_DEVICE_WAIT_MS_MAX * 1000000;
 
     r->wait_ns = r->wait_ns ? r->wait_ns * 2 : (int64_t)SCHED_DEVICE_WAIT_MS * 1000000;
     r->wait_ns = r->wait_ns < most ? r->wait_ns : most;
     atomic_store(&r->retry_ns, clock_mono_ns() + r->wait_ns);
-    counter_add(b->queue->seen->meter.device_failures, 1);
+    counter_add(b->queue->record->series.device_failures, 1);
 }
 
-static void device_up(struct replica *r)
+static void device_up(struct model_replica *r)
 {
     r->wait_ns = 0;
     atomic_store(&r->retry_ns, 0);
 }
 
 /* On the fallback; false: there is none to be had, and *err says why. */
-static bool run_elsewhere(struct lane *l, struct err *err)
+static bool run_elsewhere(struct device_queue *dq, struct err *err)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
     struct served *m = b->queue->model;
     struct err own = { 0 };
-    struct eng *e = spare_take(m, err);
+    struct eng *e = fallback_take(m, err);
 
     if (!e)
         return false;
     b->fell_back = true;
-    settle(l, e, run_all(l, e, &own), &own);
-    spare_done(m);
+    settle(dq, e, run_all(dq, e, &own), &own);
+    fallback_done(m);
     return true;
 }
 
-struct eng *batch_eng(const struct batch *b)
+struct eng *batch_eng(const struct sched_batch *b)
 {
     return b->queue->replica ? b->queue->replica->eng : b->queue->model->eng;
 }
 
-static bool has_fallback(const struct batch *b)
+static bool has_fallback(const struct sched_batch *b)
 {
-    return b->queue->replica && b->queue->model->spare;
+    return b->queue->replica && b->queue->model->fallback;
 }
 
 /* What the model's own device said of the batch.  *other: why there is no fallback, if that is
  * known already. */
-void batch_judge(struct lane *l, enum rc rc, struct err *err, struct err *other)
+void batch_judge(struct device_queue *dq, enum rc rc, struct err *err, struct err *other)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
 
     if (!has_fallback(b) || rc != RC_NODEV) {
         if (has_fallback(b))
             device_up(b->queue->replica);
-        settle(l, batch_eng(b), rc, err);
+        settle(dq, batch_eng(b), rc, err);
         return;
     }
     device_down(b);
-    if (other->code || !run_elsewhere(l, other)) {
+    if (other->code || !run_elsewhere(dq, other)) {
         (void)err_ctx(other, "%s", err->msg);
         for (size_t i = 0; i < b->count; i++)
             fail_text(b, i, other);
@@ -223,12 +224,12 @@ void batch_judge(struct lane *l, enum rc rc, struct err *err, struct err *other)
 }
 
 /* A device that failed is not tried before its time, unless the fallback cannot be had. */
-bool batch_rests(const struct batch *b)
+bool batch_rests(const struct sched_batch *b)
 {
     return has_fallback(b) && atomic_load(&b->queue->replica->retry_ns) > b->begun_ns;
 }
 
-void batch_prepare(struct batch *b)
+void batch_prepare(struct sched_batch *b)
 {
     make_room(b);
     pack(b);
@@ -236,13 +237,13 @@ void batch_prepare(struct batch *b)
     b->begun_ns = clock_mono_ns();
 }
 
-void batch_compute(struct lane *l)
+void batch_compute(struct device_queue *dq)
 {
-    struct batch *b = l->batch;
+    struct sched_batch *b = dq->batch;
     struct err err = { 0 }, other = { 0 };
 
     b->begun_ns = clock_mono_ns();
-    if (!batch_rests(b) || !run_elsewhere(l, &other))
-        batch_judge(l, run_all(l, batch_eng(b), &err), &err, &other);
-    b->ended_ns = l->ended_ns = clock_mono_ns();
+    if (!batch_rests(b) || !run_elsewhere(dq, &other))
+        batch_judge(dq, run_all(dq, batch_eng(b), &err), &err, &other);
+    b->ended_ns = dq->ended_ns = clock_mono_ns();
 }

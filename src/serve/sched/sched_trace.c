@@ -5,13 +5,13 @@
 #include "os/clock.h"
 #include "serve/sched/device_queue_int.h"
 
-void trace_add(const struct lane *l)
+void trace_add(const struct device_queue *dq)
 {
-    const struct batch *b = l->batch;
-    struct sched *s = l->sched;
-    struct sched_note n = { .model = b->queue->seen,
+    const struct sched_batch *b = dq->batch;
+    struct sched *s = dq->sched;
+    struct sched_note n = { .model = b->queue->record,
                             .want = b->queue->want,
-                            .lane = l->index,
+                            .device_queue = dq->index,
                             .sequences = b->count,
                             .tokens = b->tokens,
                             .budget = b->queue->budget,
@@ -23,14 +23,14 @@ void trace_add(const struct lane *l)
 
     n.unix_ms = clock_unix_ms() - n.run_ns / 1000000;
     for (size_t i = 0; i < b->count; i++) {
-        const struct text *t = b->texts[i];
-        int64_t wait = b->begun_ns - t->work->job->submitted_ns;
-        n.shortest = t->item->tokens < n.shortest ? t->item->tokens : n.shortest;
-        n.longest = t->item->tokens > n.longest ? t->item->tokens : n.longest;
+        const struct request_text *t = b->texts[i];
+        int64_t wait = b->begun_ns - t->request->submitted_ns;
+        n.shortest = t->tokens < n.shortest ? t->tokens : n.shortest;
+        n.longest = t->tokens > n.longest ? t->tokens : n.longest;
         n.wait_ns = wait > n.wait_ns ? wait : n.wait_ns;
-        n.bulk += t->work->class == ASK_BULK;
-        n.bulk_tokens += t->work->class == ASK_BULK ? t->item->tokens : 0;
-        for (const struct text *f = t->followers; f; f = f->next)
+        n.bulk += t->request->class == REQUEST_BULK;
+        n.bulk_tokens += t->request->class == REQUEST_BULK ? t->tokens : 0;
+        for (const struct request_text *f = t->followers; f; f = f->next)
             n.shared++;
     }
     pthread_mutex_lock(&s->note_lock);
@@ -62,7 +62,7 @@ static void write_note(struct sched *s, struct json_out *w, const struct sched_n
 {
     json_obj(w);
     json_kv_str(w, "model", n->model->name);
-    json_kv_str(w, "device", s->lanes[n->lane]->device);
+    json_kv_str(w, "device", s->queues[n->device_queue]->device);
     json_kv_str(w, "want", sched_want_name(n->want));
     json_kv_int(w, "begun_unix_ms", n->unix_ms);
     json_kv_int(w, "sequences", (int64_t)n->sequences);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sched_queue: texts come into queues, follow others like them, and leave.
+/* sched_waiting: texts come into queues, follow others like them, and leave.
  *
  * A request holds its texts that wait in one list, the longest first: the long ones fill most of
  * a batch, the short ones at the end of the list what is left.  Whose turn it is says
@@ -13,146 +13,146 @@
 
 /* ---- models and their queues */
 
-struct seen *seen_of(struct lane *l, const char *name)
+struct model_record *record_of(struct device_queue *dq, const char *name)
 {
-    struct seen *m = l->seen;
+    struct model_record *m = dq->records;
 
     while (m && !str_eq(m->name, name))
         m = m->next;
-    if (m || (l->seen && l->seen_count >= SCHED_MODELS_SEEN_MAX))
-        return m ? m : l->seen; /* figures mixed with another's rather than memory without end */
+    if (m || (dq->records && dq->record_count >= SCHED_MODELS_SEEN_MAX))
+        return m ? m
+                 : dq->records; /* figures mixed with another's rather than memory without end */
     m = xcalloc(1, sizeof(*m));
     (void)str_copy(m->name, sizeof(m->name), name);
-    meter_make(l->sched, m->name, &m->meter);
-    m->next = l->seen;
-    l->seen = m;
-    l->seen_count++;
+    meter_make(dq->sched, m->name, &m->series);
+    m->next = dq->records;
+    dq->records = m;
+    dq->record_count++;
     return m;
 }
 
-static void queue_init(struct lane *l, struct lane_queue *q, struct served *m, enum eng_want want)
+static void queue_init(struct device_queue *dq, struct model_queue *q, struct served *m,
+                       enum eng_want want)
 {
-    struct lane_queue *next = q->next;
-    struct turn_heap turns[SCHED_CLASSES];
+    struct model_queue *next = q->next;
+    struct sched_heap turns[SCHED_CLASSES];
 
     for (size_t c = 0; c < SCHED_CLASSES; c++) /* their memory is kept */
         turns[c] = q->classes[c].turns;
-    *q = (struct lane_queue){ .next = next,
-                              .model = m,
-                              .seen = seen_of(l, m->name),
-                              .want = want,
-                              .budget =
-                                  m->batch_tokens ? m->batch_tokens : SCHED_BATCH_TOKENS_DEFAULT,
-                              .texts_max = m->batch_texts ? m->batch_texts : SIZE_MAX,
-                              .width = eng_width(m->model, want) };
+    *q = (struct model_queue){ .next = next,
+                               .model = m,
+                               .record = record_of(dq, m->name),
+                               .want = want,
+                               .budget =
+                                   m->batch_tokens ? m->batch_tokens : SCHED_BATCH_TOKENS_DEFAULT,
+                               .texts_max = m->batch_texts ? m->batch_texts : SIZE_MAX,
+                               .width = eng_width(m->model, want) };
     for (size_t i = 0; i < m->replica_count; i++)
-        if (m->replicas[i].lane == l)
+        if (m->replicas[i].device_queue == dq)
             q->replica = &m->replicas[i];
     /* as if it had just run: others that wait go first, once */
     for (size_t c = 0; c < SCHED_CLASSES; c++)
-        q->classes[c] = (struct class_queue){ .turns = turns[c], .ran = l->batches };
+        q->classes[c] = (struct class_queue){ .turns = turns[c], .ran = dq->batches };
 }
 
-struct lane_queue *queue_of(struct lane *l, struct served *m, enum eng_want want)
+struct model_queue *queue_of(struct device_queue *dq, struct served *m, enum eng_want want)
 {
-    struct lane_queue *q = l->queues;
+    struct model_queue *q = dq->queues;
 
     while (q && (q->model != m || q->want != want))
         q = q->next;
-    if (q && q->jobs)
+    if (q && q->request_count)
         return q;
     if (!q) {
-        q = l->spare;
+        q = dq->free_queues;
         if (q)
-            l->spare = q->next;
+            dq->free_queues = q->next;
         else
             q = xcalloc(1, sizeof(*q));
-        q->next = l->queues;
-        l->queues = q;
+        q->next = dq->queues;
+        dq->queues = q;
     }
-    queue_init(l, q, m, want); /* without jobs it may be of another version at that address */
+    queue_init(dq, q, m, want); /* without requests it may be of another version at that address */
     return q;
 }
 
-void queues_tidy(struct lane *l)
+void queues_tidy(struct device_queue *dq)
 {
-    for (struct lane_queue **at = &l->queues, *q; (q = *at);) {
-        if (q->jobs) {
+    for (struct model_queue **at = &dq->queues, *q; (q = *at);) {
+        if (q->request_count) {
             at = &q->next;
             continue;
         }
         *at = q->next;
-        q->next = l->spare;
-        l->spare = q;
+        q->next = dq->free_queues;
+        dq->free_queues = q;
     }
 }
 
 /* ---- waiting */
 
-static void count_waiting(struct lane *l, const struct text *t, bool more)
+static void count_waiting(struct device_queue *dq, const struct request_text *t, bool more)
 {
-    struct work *w = t->work;
-    size_t n = more ? t->item->tokens : (size_t)0 - t->item->tokens;
+    struct request *r = t->request;
+    size_t n = more ? t->tokens : (size_t)0 - t->tokens;
 
-    w->tokens += n;
-    w->queue->classes[w->class].tokens += n;
-    w->queue->seen->waiting[w->class] += n;
-    l->tokens += n;
-    te_metrics_wait(l->sched->o.te, more ? 1 : -1);
+    r->waiting_tokens += n;
+    r->queue->classes[r->class].tokens += n;
+    r->queue->record->waiting[r->class] += n;
+    dq->tokens += n;
+    te_metrics_wait(dq->sched->o.te, more ? 1 : -1);
 }
 
 /* Texts come in the order of their length; one that led and lost that, at the beginning. */
-static void wait_in_queue(struct lane *l, struct text *t, bool first)
+static void wait_in_queue(struct device_queue *dq, struct request_text *t, bool first)
 {
-    struct work *w = t->work;
+    struct request *r = t->request;
 
     t->state = TEXT_WAITING;
-    t->prev = first ? NULL : w->last;
-    t->next = first ? w->first : NULL;
-    *(t->prev ? &t->prev->next : &w->first) = t;
-    *(t->next ? &t->next->prev : &w->last) = t;
-    count_waiting(l, t, true);
-    if (w->client)
-        fair_change(w);
+    t->prev = first ? NULL : r->waiting_last;
+    t->next = first ? r->waiting_first : NULL;
+    *(t->prev ? &t->prev->next : &r->waiting_first) = t;
+    *(t->next ? &t->next->prev : &r->waiting_last) = t;
+    count_waiting(dq, t, true);
+    if (r->sharer)
+        fair_change(r);
     else
-        fair_enter(l, w);
+        fair_enter(dq, r);
 }
 
-void text_leave(struct lane *l, struct text *t)
+void text_leave(struct device_queue *dq, struct request_text *t)
 {
-    struct work *w = t->work;
+    struct request *r = t->request;
 
     assert(t->state == TEXT_WAITING);
-    *(t->prev ? &t->prev->next : &w->first) = t->next;
-    *(t->next ? &t->next->prev : &w->last) = t->prev;
+    *(t->prev ? &t->prev->next : &r->waiting_first) = t->next;
+    *(t->next ? &t->next->prev : &r->waiting_last) = t->prev;
     t->prev = t->next = NULL;
-    count_waiting(l, t, false);
-    if (w->first)
-        fair_change(w);
+    count_waiting(dq, t, false);
+    if (r->waiting_first)
+        fair_change(r);
     else
-        fair_leave(l, w);
+        fair_leave(dq, r);
 }
 
 /* ---- the same text twice */
 
-static struct text **place(struct lane *l, const struct text *t)
+static struct request_text **place(struct device_queue *dq, const struct request_text *t)
 {
-    return &l->table[t->hash[0] & (SCHED_TABLE - 1)];
+    return &dq->table[t->hash[0] & (SCHED_TABLE - 1)];
 }
 
-bool text_same(const struct text *a, const struct text *b)
+bool text_same(const struct request_text *a, const struct request_text *b)
 {
-    const struct job_item *x = a->item, *y = b->item;
-
     return a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1] &&
-           a->work->queue == b->work->queue && x->tokens == y->tokens && x->skip == y->skip &&
-           !a->types == !b->types && !memcmp(x->ids, y->ids, x->tokens * sizeof(*x->ids)) &&
-           (!a->types || !memcmp(a->types, b->types, x->tokens));
+           a->request->queue == b->request->queue && a->tokens == b->tokens && a->skip == b->skip &&
+           !a->types == !b->types && !memcmp(a->ids, b->ids, a->tokens * sizeof(*a->ids)) &&
+           (!a->types || !memcmp(a->types, b->types, a->tokens));
 }
 
-void text_forget(struct lane *l, struct text *t)
+void text_forget(struct device_queue *dq, struct request_text *t)
 {
-    struct text **at = place(l, t);
+    struct request_text **at = place(dq, t);
 
     while (*at != t)
         at = &(*at)->chain;
@@ -160,7 +160,7 @@ void text_forget(struct lane *l, struct text *t)
     t->chain = NULL;
 }
 
-static void follow(struct text *t, struct text *leader)
+static void follow(struct request_text *t, struct request_text *leader)
 {
     t->state = TEXT_FOLLOWING;
     t->leader = leader;
@@ -171,7 +171,7 @@ static void follow(struct text *t, struct text *leader)
     leader->followers = t;
 }
 
-static void unfollow(struct text *t)
+static void unfollow(struct request_text *t)
 {
     *(t->prev ? &t->prev->next : &t->leader->followers) = t->next;
     if (t->next)
@@ -180,12 +180,12 @@ static void unfollow(struct text *t)
 }
 
 /* Another text like it takes its place in the table, its followers, and waits. */
-static void hand_over(struct lane *l, struct text *t, struct text *f)
+static void hand_over(struct device_queue *dq, struct request_text *t, struct request_text *f)
 {
-    struct text **at = place(l, t);
+    struct request_text **at = place(dq, t);
 
     f->followers = t->followers;
-    for (struct text *o = f->followers; o; o = o->next)
+    for (struct request_text *o = f->followers; o; o = o->next)
         o->leader = f;
     t->followers = NULL;
     while (*at != t)
@@ -193,75 +193,75 @@ static void hand_over(struct lane *l, struct text *t, struct text *f)
     *at = f;
     f->chain = t->chain;
     t->chain = NULL;
-    text_leave(l, t);
-    wait_in_queue(l, f, true);
+    text_leave(dq, t);
+    wait_in_queue(dq, f, true);
 }
 
 /* Of two requests that want a text, that one waits with it which has less to wait for: a short
  * one would wait for its turn in a long one, or in bulk. */
-static bool leads(const struct text *t, const struct text *leader)
+static bool leads(const struct request_text *t, const struct request_text *leader)
 {
-    const struct work *a = t->work, *b = leader->work;
+    const struct request *a = t->request, *b = leader->request;
 
     return leader->state == TEXT_WAITING && a != b &&
-           (a->class != b->class ? a->class < b->class : a->joined < b->tokens);
+           (a->class != b->class ? a->class < b->class : a->joined_tokens < b->waiting_tokens);
 }
 
-void text_enter(struct lane *l, struct text *t)
+void text_enter(struct device_queue *dq, struct request_text *t)
 {
-    struct text **at = place(l, t), *leader = *at;
+    struct request_text **at = place(dq, t), *leader = *at;
 
     while (leader && !text_same(leader, t))
         leader = leader->chain;
     if (!leader) {
         t->chain = *at;
         *at = t;
-        wait_in_queue(l, t, false);
+        wait_in_queue(dq, t, false);
     } else if (leads(t, leader)) {
-        hand_over(l, leader, t);
+        hand_over(dq, leader, t);
         follow(leader, t);
     } else {
         follow(t, leader);
     }
 }
 
-/* ---- the end of a job */
+/* ---- the end of a request */
 
-static void text_drop(struct lane *l, struct text *t)
+static void text_drop(struct device_queue *dq, struct request_text *t)
 {
     assert(t->state != TEXT_RUNNING);
     if (t->state == TEXT_FOLLOWING) {
         unfollow(t);
     } else if (t->state == TEXT_WAITING && t->followers) {
-        struct text *f = t->followers; /* nobody else wants it of this one */
+        struct request_text *f = t->followers; /* nobody else wants it of this one */
         unfollow(f);
-        hand_over(l, t, f);
+        hand_over(dq, t, f);
     } else if (t->state == TEXT_WAITING) {
-        text_leave(l, t);
-        text_forget(l, t);
+        text_leave(dq, t);
+        text_forget(dq, t);
     }
     t->state = TEXT_OVER;
 }
 
-void work_end(struct lane *l, struct work *w, enum rc why)
+void request_end(struct device_queue *dq, struct request *r, enum rc why)
 {
-    struct lane_queue *q = w->queue;
+    struct model_queue *q = r->queue;
 
-    for (size_t i = 0; w->left && i < w->count; i++)
-        text_drop(l, &w->texts[i]);
-    assert(!w->over);
-    w->left = 0;
-    w->over = true;
-    w->why = why;
-    *(w->prev ? &w->prev->next : &l->works) = w->next;
-    if (w->next)
-        w->next->prev = w->prev;
-    l->jobs--;
-    q->jobs--;
-    q->seen->jobs[w->class]--;
-    meter_queue(q->seen);
-    meter_end(w, l->stopping);
-    w->ended = NULL;
-    *l->ended_end = w;
-    l->ended_end = &w->ended;
+    for (size_t i = 0; r->unfinished && i < r->pending_count; i++)
+        text_drop(dq, r->pending[i]);
+    assert(!r->over);
+    r->unfinished = 0;
+    r->over = true;
+    r->why = why;
+    *(r->prev ? &r->prev->next : &dq->requests) = r->next;
+    if (r->next)
+        r->next->prev = r->prev;
+    dq->request_count--;
+    q->request_count--;
+    q->record->requests[r->class]--;
+    meter_queue(q->record);
+    meter_end(r, dq->stopping);
+    r->ended = NULL;
+    *dq->ended_end = r;
+    dq->ended_end = &r->ended;
 }
