@@ -12,8 +12,8 @@
 #include "alert/alert.h"
 #include "history/history.h"
 #include "http/http.h"
-#include "telemetry/collect/collect.h"
-#include "telemetry/prom/prom_export.h"
+#include "telemetry/gpu/gpu_child.h"
+#include "telemetry/prom/prom.h"
 
 enum { AGENT_PORT = 8090, AGENT_METRICS_PORT = 9400, AGENT_FLEET_MAX = 1024 /* other agents */ };
 #define AGENT_DEMO_NOTE "a made-up story of eight H200"

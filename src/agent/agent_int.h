@@ -29,6 +29,8 @@
 #include "agent/agent.h"
 #include "agent/api/agent_api_int.h"
 #include "http/http.h"
+#include "telemetry/collect/collect.h"
+#include "telemetry/kmsg/kmsg.h"
 #include "telemetry/record/stream.h"
 
 #include <pthread.h>

@@ -14,7 +14,7 @@
 #include "catalog/csv.h"
 #include "os/net/web.h"
 #include "spec/spec.h"
-#include "telemetry/prom/prom_export.h"
+#include "telemetry/prom/prom.h"
 #include "telemetry/telemetry.h"
 
 enum {
@@ -59,14 +59,8 @@ struct alert_rule {
     const char *runbook; /* address of what to do; NULL: none */
     bool off;
 };
-/* How long a guard may be off before the rule is clear: half of `for`, at most of the window, so
- * that gaps between bursts of work are none and the end of the work never fires by itself. */
-int64_t alert_guard_grace(const struct alert_rule *r);
 /* The default rules. */
 const struct alert_rule *alert_defaults(size_t *count);
-/* Rules from a table like data/alerts.csv, in the arena. */
-enum rc alert_rules_read(struct arena *a, const struct csv *t, const struct alert_rule **out,
-                         size_t *out_count, struct err *err) MUST_USE;
 /* The default rules as a spec changes them, then its own; those that are off are left out.  A
  * spec's alert with both thresholds gives two rules of one name.  `s` NULL: the default rules.
  * Errors are "FILE:LINE:COL: message".  Borrows from `s` and `a`. */
@@ -107,8 +101,6 @@ struct alert_cause { /* lists, blanks between their words; "": none */
     int64_t before_ns;
 };
 const struct alert_cause *alert_causes(size_t *count);
-enum rc alert_causes_read(struct arena *a, const struct csv *t, const struct alert_cause **out,
-                          size_t *out_count, struct err *err) MUST_USE;
 enum alert_role {
     ALERT_ROLE_NONE, /* of no cause in the table */
     ALERT_ROLE_ROOT, /* tells of it, first of all */
@@ -116,18 +108,6 @@ enum alert_role {
     ALERT_ROLE_SYMPTOM
 };
 const char *alert_role_word(enum alert_role r); /* NULL: none */
-struct alert_link {                             /* one that fires */
-    const char *rule;                           /* its name */
-    const struct telemetry_series *subject;
-    int64_t since_ns;
-    /* out */
-    int parent; /* which it follows from; -1: from none */
-    size_t top; /* the root above it, or itself */
-    enum alert_role role;
-    char cause[ALERT_CAUSE_TEXT_MAX]; /* "": none */
-};
-void alert_causes_link(const struct alert_cause *causes, size_t cause_count,
-                       struct alert_link *list, size_t count);
 
 enum { ALERT_FOLLOWS_MAX = 512 }; /* bytes of the names of those that follow from a root */
 enum alert_state { ALERT_PENDING, ALERT_FIRING, ALERT_RESOLVED };
@@ -171,32 +151,13 @@ void alerts_free(struct alerts *a);
 /* Once a second, on the writer's thread.  `changed` is called for each that fires or resolves. */
 void alerts_turn(struct alerts *a, int64_t now_ns,
                  void (*changed)(void *arg, const struct alert_active *x), void *arg);
-/* Before the first turn: `x` fired when the agent stopped, on x->subject.  When a series of its
- * rule (name, metric, severity) with these labels is there, it fires on without being told, and
- * ends as any other; without a rule it is gone in the next turn, without a series after a while.
- * alerts_list() does not have it until its series is there.  Borrows nothing.  False: it
- * is there already, or there are ALERT_ACTIVE_MAX. */
-bool alerts_restore(struct alerts *a, const struct alert_active *x);
-/* The rule of the name, metric and severity of `r`; NULL: there is none now. */
-const struct alert_rule *alerts_rule_of(const struct alerts *a, const struct alert_rule *r);
-/* What fires, those of alerts_restore() that wait too, with `subject`.  On the writer's thread. */
-void alerts_each_firing(struct alerts *a, void (*fn)(void *arg, const struct alert_active *x),
-                        void *arg);
 /* The rules that are on, valid for the engine's life. */
 const struct alert_rule *alerts_rules(const struct alerts *a, size_t *count);
-/* Those pending, firing or resolved lately; any thread. */
-size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap);
 /* All of them, in memory of the caller's that is as large as they are many; NULL: none. */
 struct alert_active *alerts_copy(struct alerts *a, size_t *count) MUST_USE;
-const char *alert_state_word(enum alert_state s);
-struct alerts_stats {
-    size_t tracks, active; /* pairs of rule and series; those that alerts_list() would give */
-    uint64_t refused;      /* beyond ALERT_TRACKS_MAX or ALERT_ACTIVE_MAX */
-};
-void alerts_stats(struct alerts *a, struct alerts_stats *out); /* any thread */
 
 /* ---- the same rules for Prometheus */
-/* A rules file: what the agent evaluates, under the names that it exports (prom_export.h).  Rules
+/* A rules file: what the agent evaluates, under the names that it exports (prom.h).  Rules
  * of which Prometheus sees nothing are left out, with a comment. */
 struct alert_prom { /* how one rule is written */
     enum prom_export_names names;

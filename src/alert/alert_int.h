@@ -100,4 +100,46 @@ enum alert_post alert_http_post(struct alert_http *h, const struct buf *body,
 enum alert_post alert_command(const char *command, const struct buf *body, int timeout_ms,
                               struct err *err);
 
+/* ---- for the files of alert and their tests */
+struct alert_link {   /* one that fires */
+    const char *rule; /* its name */
+    const struct telemetry_series *subject;
+    int64_t since_ns;
+    /* out */
+    int parent; /* which it follows from; -1: from none */
+    size_t top; /* the root above it, or itself */
+    enum alert_role role;
+    char cause[ALERT_CAUSE_TEXT_MAX]; /* "": none */
+};
+struct alerts_stats {
+    size_t tracks, active; /* pairs of rule and series; those that alerts_list() would give */
+    uint64_t refused;      /* beyond ALERT_TRACKS_MAX or ALERT_ACTIVE_MAX */
+};
+void alerts_stats(struct alerts *a, struct alerts_stats *out); /* any thread */
+
+/* How long a guard may be off before the rule is clear: half of `for`, at most of the window, so
+ * that gaps between bursts of work are none and the end of the work never fires by itself. */
+int64_t alert_guard_grace(const struct alert_rule *r);
+/* Rules from a table like data/alerts.csv, in the arena. */
+enum rc alert_rules_read(struct arena *a, const struct csv *t, const struct alert_rule **out,
+                         size_t *out_count, struct err *err) MUST_USE;
+enum rc alert_causes_read(struct arena *a, const struct csv *t, const struct alert_cause **out,
+                          size_t *out_count, struct err *err) MUST_USE;
+void alert_causes_link(const struct alert_cause *causes, size_t cause_count,
+                       struct alert_link *list, size_t count);
+/* Before the first turn: `x` fired when the agent stopped, on x->subject.  When a series of its
+ * rule (name, metric, severity) with these labels is there, it fires on without being told, and
+ * ends as any other; without a rule it is gone in the next turn, without a series after a while.
+ * alerts_list() does not have it until its series is there.  Borrows nothing.  False: it
+ * is there already, or there are ALERT_ACTIVE_MAX. */
+bool alerts_restore(struct alerts *a, const struct alert_active *x);
+/* The rule of the name, metric and severity of `r`; NULL: there is none now. */
+const struct alert_rule *alerts_rule_of(const struct alerts *a, const struct alert_rule *r);
+/* What fires, those of alerts_restore() that wait too, with `subject`.  On the writer's thread. */
+void alerts_each_firing(struct alerts *a, void (*fn)(void *arg, const struct alert_active *x),
+                        void *arg);
+/* Those pending, firing or resolved lately; any thread. */
+size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap);
+const char *alert_state_word(enum alert_state s);
+
 #endif

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
-#include "telemetry/collect/collect.h"
+#include "telemetry/kmsg/kmsg.h"
 
 #include <math.h>
 

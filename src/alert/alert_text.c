@@ -3,7 +3,7 @@
 #include "alert/alert_int.h"
 #include "base/str.h"
 #include "base/text/units.h"
-#include "telemetry/collect/collect.h"
+#include "telemetry/kmsg/kmsg.h"
 
 #include <math.h>
 

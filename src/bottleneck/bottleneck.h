@@ -62,7 +62,6 @@ enum bottleneck_fact {
     BOTTLENECK_F_RDMA,
     BOTTLENECK_FACTS
 };
-const char *bottleneck_fact_word(enum bottleneck_fact f);   /* "tensor" */
 const char *bottleneck_fact_metric(enum bottleneck_fact f); /* "gpu.prof.tensor" */
 /* A value of it in words: "the tensor cores work 93 % of the time". */
 void bottleneck_fact_text(enum bottleneck_fact f, double value, struct buf *out);
@@ -122,8 +121,6 @@ void bottleneck_verdict_json(const struct bottleneck_verdict *v,
                              struct json_out *w); /* an object */
 void bottleneck_report_json(const struct bottleneck_report *r,
                             struct json_out *w); /* members of one */
-/* "compute (confidence 0.9): the tensor cores work 93 % of the time (from 50 % on)". */
-void bottleneck_verdict_text(const struct bottleneck_verdict *v, struct buf *out);
 
 /* ---- from history: seconds of `from_ns` to `to_ns` into a window */
 enum rc bottleneck_from_history(struct history *r, int64_t from_ns, int64_t to_ns, struct window *w,

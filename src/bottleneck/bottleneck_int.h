@@ -30,4 +30,8 @@ struct bottleneck_row {
 const struct bottleneck_row *bottleneck_rows(size_t *out_count);
 const char *bottleneck_advice(enum bottleneck_class c); /* of the classes that no sign stands for */
 
+const char *bottleneck_fact_word(enum bottleneck_fact f); /* "tensor" */
+/* "compute (confidence 0.9): the tensor cores work 93 % of the time (from 50 % on)". */
+void bottleneck_verdict_text(const struct bottleneck_verdict *v, struct buf *out);
+
 #endif

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
+#include "metrics/metrics_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

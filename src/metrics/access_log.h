@@ -61,7 +61,4 @@ void access_names(struct access_record *r, const char *request_id, const char *t
  * a signal handler. */
 void access_reopen(struct access *a);
 
-/* A record as its line, with the newline. */
-void access_line(const struct access_record *r, struct buf *out);
-
 #endif

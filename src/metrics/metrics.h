@@ -30,8 +30,7 @@ struct histogram;
 enum metrics_kind { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
 
 struct metrics *metrics_new(void);
-struct metrics *metrics_new_max(size_t series_max); /* another limit than METRICS_SERIES_MAX */
-void metrics_free(struct metrics *m);               /* NULL is fine */
+void metrics_free(struct metrics *m); /* NULL is fine */
 
 /* `labels` is "model,route" or NULL.  The same name twice gives the same family; with other
  * labels or another kind it is a programmer's error (assert).  `buckets` are upper bounds in
@@ -53,13 +52,10 @@ void counter_add_seconds(struct counter *c, double s); /* a counter of time */
 uint64_t counter_value(const struct counter *c);
 void gauge_set(struct gauge *g, double v); /* NAN: unknown, not written */
 void gauge_add(struct gauge *g, double v);
-double gauge_value(const struct gauge *g);
 void histogram_add(struct histogram *h, double v);                  /* NAN is left out */
 void histogram_add_many(struct histogram *h, double v, uint64_t n); /* the same, n times */
 /* An estimate from the buckets, NAN when empty. */
 double histogram_quantile(const struct histogram *h, double q);
-uint64_t histogram_count(const struct histogram *h);
-double histogram_sum(const struct histogram *h);
 
 /* Called before the text is written, to set gauges that are looked up rather than kept; with
  * no lock held, by one scrape at a time. */

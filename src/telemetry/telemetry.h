@@ -107,10 +107,6 @@ const char *telemetry_source_name(const struct telemetry *t, unsigned source);
  * 70, 50 % of its budget. */
 uint32_t telemetry_series(struct telemetry *t, unsigned source, const struct telemetry_metric *m,
                           const struct telemetry_label *labels, size_t count);
-/* A metric that the table lacks (an application's): owned by `t`, of priority 4.  NULL, which
- * telemetry_series() takes as well, when `name` is no metric name or there are too many. */
-const struct telemetry_metric *telemetry_foreign(struct telemetry *t, const char *name,
-                                                 const char *help, enum telemetry_kind kind);
 /* The same with the name, help, kind and family of another table's. */
 const struct telemetry_metric *telemetry_foreign_like(struct telemetry *t,
                                                       const struct telemetry_metric *like);
@@ -135,7 +131,6 @@ const struct telemetry_series *telemetry_get(const struct telemetry *t, uint32_t
 /* All latest values by id into out[0..cap), NaN where unknown; returns how many there are.
  * Any thread. */
 size_t telemetry_copy(struct telemetry *t, double *out, size_t cap);
-double telemetry_value(struct telemetry *t, uint32_t id);
 int64_t telemetry_age_ns(struct telemetry *t, unsigned source,
                          int64_t now_ns); /* -1: no batch yet */
 int64_t telemetry_time_ns(struct telemetry *t,

@@ -89,4 +89,13 @@ struct telemetry {
 void telemetry_text(char *dst, size_t cap, const char *s);
 void telemetry_events_release(struct telemetry *t);
 
+/* A metric that the table lacks (an application's): owned by `t`, of priority 4.  NULL, which
+ * telemetry_series() takes as well, when `name` is no metric name or there are too many. */
+const struct telemetry_metric *telemetry_foreign(struct telemetry *t, const char *name,
+                                                 const char *help, enum telemetry_kind kind);
+double telemetry_value(struct telemetry *t, uint32_t id);
+
+struct window;
+uint64_t window_refused(const struct window *w);
+
 #endif

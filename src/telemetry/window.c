@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "telemetry/telemetry_int.h"
 
 #include <assert.h>
 #include <math.h>

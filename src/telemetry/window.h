@@ -61,7 +61,6 @@ size_t window_metric_count(const struct window *w);
 const char *window_metric(const struct window *w, size_t i); /* as it was given */
 size_t window_count(const struct window *w);
 const struct window_slot *window_at(const struct window *w, size_t i);
-uint64_t window_refused(const struct window *w);
 int64_t window_from_ns(const struct window *w); /* earliest and latest sample of the span; 0 */
 int64_t window_to_ns(const struct window *w);
 const char *window_label(const struct window_slot *s, const char *name); /* NULL: none */

@@ -5,6 +5,7 @@
 #include "agent/agent.h"
 #include "base/str.h"
 #include "os/clock.h"
+#include "telemetry/collect/collect.h"
 
 #include <errno.h>
 #include <langinfo.h>

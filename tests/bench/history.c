@@ -16,7 +16,7 @@
 #include "history/history_int.h"
 #include "os/clock.h"
 #include "os/file.h"
-#include "telemetry/record/stream.h"
+#include "telemetry/record/stream_int.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A table of rules of any text: read, written for Prometheus, and evaluated on a small node. */
-#include "alert/alert.h"
+#include "alert/alert_int.h"
 #include "base/buf.h"
 
 #include "fuzz.h"

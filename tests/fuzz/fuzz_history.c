@@ -9,6 +9,7 @@
 #include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "history/history_int.h"
+#include "telemetry/telemetry_int.h"
 
 #include <assert.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/str.h"
-#include "telemetry/collect/collect_int.h"
+#include "telemetry/kmsg/kmsg_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/str.h"
-#include "telemetry/collect/collect_int.h"
+#include "telemetry/prom/prom.h"
 
 #include <stdlib.h>
 #include <string.h>

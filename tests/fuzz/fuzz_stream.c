@@ -6,7 +6,8 @@
 
 #include "base/codec/crc32c.h"
 #include "base/str.h"
-#include "telemetry/record/stream.h"
+#include "telemetry/record/stream_int.h"
+#include "telemetry/telemetry_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* alerts: what alerts.t gives to a real Alertmanager.
  *
  *   alerts URL    a GPU that is too hot: fires, waits for a line of input, resolves */
-#include "alert/alert.h"
+#include "alert/alert_int.h"
 #include "base/str.h"
 
 #include <math.h>

@@ -2,8 +2,9 @@
 /* alert_sim: a table of telemetry and its alerts under a clock that the test turns. */
 #ifndef TESTS_ALERT_SIM_H
 #define TESTS_ALERT_SIM_H
-#include "alert/alert.h"
+#include "alert/alert_int.h"
 #include "base/mem.h"
+#include "telemetry/telemetry_int.h"
 
 #include <math.h>
 #include <string.h>

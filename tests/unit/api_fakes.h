@@ -3,7 +3,7 @@
  * src/history/history.c and alert.c: what they give stands in the test, second by second. */
 #ifndef TESTS_API_FAKES_H
 #define TESTS_API_FAKES_H
-#include "alert/alert.h"
+#include "alert/alert_int.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "history/history.h"

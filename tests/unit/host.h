@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "telemetry/collect/collect_int.h"
+#include "telemetry/telemetry_int.h"
 
 #include <math.h>
 #include <stdio.h>

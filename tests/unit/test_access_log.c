@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/text/json.h"
 #include "metrics/access_log.h"
+#include "metrics/metrics_int.h"
 #include "os/file.h"
 #include "test.h"
 

@@ -6,6 +6,7 @@
 #include "agent/api/agent_api_int.h"
 #include "api_fakes.h"
 #include "base/text/json.h"
+#include "telemetry/telemetry_int.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "bottleneck/bottleneck_int.h"
 #include "telemetry/record/recording.h"
+#include "telemetry/telemetry_int.h"
 
 #include <math.h>
 #include <stdio.h>

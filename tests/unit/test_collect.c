@@ -3,6 +3,8 @@
  * counters that reset. */
 #include "host.h"
 
+#include "telemetry/telemetry_int.h"
+
 static void sample(const struct collector *c, struct host *h, int64_t now_ns)
 {
     void *s = c->open(h->root, h->t);

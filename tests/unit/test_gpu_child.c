@@ -12,6 +12,7 @@
 #include "base/text/json.h"
 #include "os/clock.h"
 #include "telemetry/gpu/gpu_int.h"
+#include "telemetry/telemetry_int.h"
 
 #include <assert.h>
 #include <limits.h>

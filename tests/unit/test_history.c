@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "history/history_int.h"
 #include "os/file.h"
+#include "telemetry/telemetry_int.h"
 #include "test.h"
 
 #include <errno.h>

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "history/history_int.h"
 #include "os/file.h"
+#include "telemetry/telemetry_int.h"
 #include "test.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "catalog/csv.h"
+#include "telemetry/kmsg/kmsg_int.h"
 
 enum { EVENTS = 512 };
 

@@ -4,7 +4,7 @@
  * the writer. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "metrics/metrics.h"
+#include "metrics/metrics_int.h"
 #include "test.h"
 
 #include <math.h>

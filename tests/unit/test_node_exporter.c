@@ -7,6 +7,8 @@
 #include "host.h"
 
 #include "base/buf.h"
+#include "telemetry/prom/prom.h"
+#include "telemetry/telemetry_int.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "os/clock.h"
 #include "telemetry/record/stream.h"
+#include "telemetry/telemetry_int.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -5,7 +5,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "telemetry/prom/prom_export.h"
+#include "telemetry/prom/prom.h"
+#include "telemetry/telemetry_int.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "host.h"
 
 #include "base/buf.h"
-#include "telemetry/prom/prom_export.h"
+#include "telemetry/prom/prom.h"
 
 static const struct telemetry_label app[] = { { "app", "trainer" } };
 

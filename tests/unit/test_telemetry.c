@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "base/str.h"
-#include "telemetry/telemetry.h"
+#include "telemetry/telemetry_int.h"
 
 #include <math.h>
 #include <pthread.h>

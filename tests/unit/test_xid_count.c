@@ -2,7 +2,7 @@
 /* XIDs that the driver and the kernel's log both tell are counted once, whoever comes first. */
 #include "test.h"
 
-#include "telemetry/collect/collect.h"
+#include "telemetry/kmsg/kmsg.h"
 
 #include <string.h>
 

@@ -30,6 +30,8 @@
 #define TELEMETRY_GPU_GPU_INT_H
 #include "hw/nvml/nvml.h"
 #include "telemetry/collect/collect.h"
+#include "telemetry/gpu/gpu_child.h"
+#include "telemetry/kmsg/kmsg.h"
 #include "telemetry/record/stream.h"
 
 #include <math.h>

@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
-#include "telemetry/collect/collect_int.h"
+#include "telemetry/kmsg/kmsg_int.h"
 
 #include <ctype.h>
 #include <errno.h>

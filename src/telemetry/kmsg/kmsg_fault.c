@@ -8,7 +8,7 @@
  * drivers/edac/edac_mc.c, mm/memory-failure.c, pci.c, tcp.c and rdma.c of drivers/nvme/host,
  * kernel/hung_task.c.  One error has several lines; the one that says how bad it is counts. */
 #include "base/str.h"
-#include "telemetry/collect/collect_int.h"
+#include "telemetry/kmsg/kmsg_int.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Looked up in the text as it is compiled in: a few hundred short lines, some times a day. */
 #include "base/embed.h"
 #include "base/str.h"
-#include "telemetry/collect/collect_int.h"
+#include "telemetry/kmsg/kmsg_int.h"
 
 #include <stdio.h>
 #include <string.h>

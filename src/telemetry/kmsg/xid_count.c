@@ -7,7 +7,7 @@
  * away the oldest unpaired one of the other side, of the same GPU and code and at most
  * XID_WINDOW_MS away, and counts when there is none.  Three reports of one side and two of the
  * other are three XIDs. */
-#include "telemetry/collect/collect.h"
+#include "telemetry/kmsg/kmsg.h"
 
 #include "base/mem.h"
 #include "base/str.h"

@@ -8,7 +8,7 @@
  * counted.  The lines of a histogram or a summary stand in one family, as their application has
  * them.  Labels of GPUs are in the order of DCGM's exporter; our own metrics of GPUs have no
  * modelName, which is no name that Prometheus likes (the UUID leads to it). */
-#include "telemetry/prom/prom_export.h"
+#include "telemetry/prom/prom.h"
 
 #include "base/arena.h"
 #include "base/mem.h"

@@ -13,7 +13,7 @@
  *   - NaN is unknown; infinities are values.  Times in the text are passed over: it was true when
  *     it was asked for. */
 #include "base/str.h"
-#include "telemetry/collect/collect_int.h"
+#include "telemetry/prom/prom.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -49,7 +49,6 @@ struct stream_reader *stream_reader_new(const struct stream_reader_opts *o);
 enum rc stream_feed(struct stream_reader *r, const void *data, size_t len,
                     struct err *err) MUST_USE;
 const char *stream_head(const struct stream_reader *r); /* JSON; NULL: not yet read */
-uint64_t stream_taken(const struct stream_reader *r);   /* bytes of whole records */
 void stream_reader_free(struct stream_reader *r);
 
 #endif

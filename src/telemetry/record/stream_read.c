@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/text/json.h"
 #include "telemetry/record/stream_int.h"
+#include "telemetry/telemetry_int.h"
 
 #include <endian.h>
 #include <stdio.h>

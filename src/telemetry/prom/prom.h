@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* prom_export: a table of telemetry as Prometheus text, under the names of DCGM's exporter, of
- * node_exporter and our own.
+/* prom: a table of telemetry as Prometheus text, under the names of DCGM's exporter, of
+ * node_exporter and our own; and the text of an application into a table.
  *
  * Unknown values are left out.  One bad label or value never fails the text: it is made valid, or
  * its series left out and counted.  The text is made from one copy of the values. */
-#ifndef TELEMETRY_PROM_PROM_EXPORT_H
-#define TELEMETRY_PROM_PROM_EXPORT_H
+#ifndef TELEMETRY_PROM_PROM_H
+#define TELEMETRY_PROM_PROM_H
 #include "base/arena.h"
 #include "telemetry/telemetry.h"
 
@@ -32,5 +32,20 @@ bool prom_export_pattern_known(struct telemetry *t, const char *pattern);
 enum { PROM_EXPORT_PATTERNS_MAX = 1024, PROM_EXPORT_PATTERN_BYTES_MAX = 128 };
 enum rc prom_export_patterns_read(struct arena *a, const char *text, const char *const **out,
                                   struct err *err) MUST_USE;
+
+/* ---- Prometheus text of an application into the table */
+enum rc prom_parse_take(struct telemetry *t, unsigned source, const char *text, size_t len,
+                        int64_t now_ns, const struct telemetry_label *extra, size_t extra_count,
+                        struct err *err) MUST_USE;
+/* Only its samples, one after the other; what `s` points to is valid in the call. */
+struct prom_parse_sample {
+    const char *name;
+    const struct telemetry_label *labels;
+    size_t label_count;
+    double value;
+};
+enum rc prom_parse_each(const char *text, size_t len,
+                        void (*fn)(void *arg, const struct prom_parse_sample *s), void *arg,
+                        struct err *err) MUST_USE;
 
 #endif
