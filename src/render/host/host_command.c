@@ -14,9 +14,6 @@
 
 enum { LAUNCH_WORDS_MAX = 16 };
 
-static const char *const LAUNCHERS[] = { "torchrun", "torchtitan", "deepspeed", "accelerate",
-                                         "mpirun",   "srun",       "stoker" };
-
 bool host_is_server(const struct spec_component *c)
 {
     return c->kind == SPEC_COMPONENT_SERVING && !c->command.count;
@@ -39,59 +36,81 @@ static void add_number(struct arena *a, struct host_words *w, const char *flag, 
     add(w, arena_printf(a, "%s=%" PRId64, flag, n));
 }
 
+/* What starts processes of its own when a command names it. */
+static const struct launcher {
+    const char *program;
+    const char *word;       /* that follows, of a program that does more than that; NULL: none */
+    const char *modules[2]; /* `python -m` of the same */
+    unsigned frameworks;    /* whose launcher it is, a bit each */
+    bool alone;             /* none of ours is put in front of it */
+    bool elsewhere;         /* starts no processes itself */
+} LAUNCHERS[] = {
+    { .program = "torchrun",
+      .modules = { "torch.distributed.run", "torch.distributed.launch" },
+      .frameworks = 1U << SPEC_FRAMEWORK_TORCHRUN | 1U << SPEC_FRAMEWORK_TORCHTITAN |
+                    1U << SPEC_FRAMEWORK_MEGATRON,
+      .alone = true },
+    { .program = "deepspeed",
+      .modules = { "deepspeed.launcher.runner" },
+      .frameworks = 1U << SPEC_FRAMEWORK_DEEPSPEED,
+      .alone = true },
+    { .program = "accelerate",
+      .word = "launch",
+      .modules = { "accelerate.commands.launch" },
+      .frameworks = 1U << SPEC_FRAMEWORK_ACCELERATE,
+      .alone = true },
+    { .program = "mpirun", .alone = true },
+    { .program = "mpiexec" },
+    { .program = "srun", .alone = true },
+    { .program = "torchtitan", .alone = true, .elsewhere = true },
+    { .program = "stoker", .alone = true, .elsewhere = true },
+};
+
+/* The row of the program that a command begins with; NULL: none. */
+static const struct launcher *launcher_of(const struct spec_component *c)
+{
+    const char *program = c->command.count ? base_name(c->command.items[0]) : "";
+
+    for (size_t i = 0; i < ARRAY_SIZE(LAUNCHERS); i++)
+        if (str_eq(program, LAUNCHERS[i].program))
+            return &LAUNCHERS[i];
+    return NULL;
+}
+
 static bool wants_launcher(const struct spec_component *c)
 {
-    const char *program = c->command.count ? base_name(c->command.items[0]) : NULL;
+    const struct launcher *l = launcher_of(c);
 
-    if (!program || !c->training || c->gpus == 0)
-        return false;
-    for (size_t i = 0; i < ARRAY_SIZE(LAUNCHERS); i++)
-        if (str_eq(program, LAUNCHERS[i]))
-            return false;
-    return true;
+    return c->command.count && c->training && c->gpus && !(l && l->alone);
 }
 
 size_t host_names_launcher(const struct spec_component *c)
 {
-    const char *program = c->command.count > 1 ? base_name(c->command.items[0]) : "";
+    const struct launcher *l = launcher_of(c);
 
-    if (!c->training)
+    if (!c->training || c->command.count < 2 || !l ||
+        !(l->frameworks & 1U << c->training->framework))
         return 0;
-    switch (c->training->framework) {
-    case SPEC_FRAMEWORK_TORCHRUN:
-    case SPEC_FRAMEWORK_TORCHTITAN:
-    case SPEC_FRAMEWORK_MEGATRON:
-        return str_eq(program, "torchrun");
-    case SPEC_FRAMEWORK_DEEPSPEED:
-        return str_eq(program, "deepspeed");
-    case SPEC_FRAMEWORK_ACCELERATE:
-        return str_eq(program, "accelerate") && str_eq(c->command.items[1], "launch") ? 2 : 0;
-    default:
-        return 0;
-    }
+    if (!l->word)
+        return 1;
+    return str_eq(c->command.items[1], l->word) ? 2 : 0;
 }
 
 /* What of its words starts processes of its own; NULL: nothing does. */
 static const char *named_launcher(const struct spec_component *c)
 {
-    static const char *const programs[] = { "torchrun", "deepspeed", "accelerate",
-                                            "mpirun",   "mpiexec",   "srun" };
-    static const char *const modules[] = { "torch.distributed.run", "torch.distributed.launch",
-                                           "accelerate.commands.launch",
-                                           "deepspeed.launcher.runner" };
+    const struct launcher *l = launcher_of(c);
     const struct spec_strs *cmd = &c->command;
 
     if (cmd->count < 2)
         return NULL;
-    for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-        if (str_eq(base_name(cmd->items[0]), programs[i]))
-            return str_eq(programs[i], "accelerate") && !str_eq(cmd->items[1], "launch")
-                       ? NULL
-                       : programs[i];
+    if (l && !l->elsewhere)
+        return !l->word || str_eq(cmd->items[1], l->word) ? l->program : NULL;
     for (size_t at = 0; at + 1 < cmd->count; at++)
-        for (size_t i = 0; str_eq(cmd->items[at], "-m") && i < ARRAY_SIZE(modules); i++)
-            if (str_eq(cmd->items[at + 1], modules[i]))
-                return modules[i];
+        for (size_t i = 0; str_eq(cmd->items[at], "-m") && i < ARRAY_SIZE(LAUNCHERS); i++)
+            for (size_t m = 0; m < ARRAY_SIZE(LAUNCHERS[i].modules); m++)
+                if (str_eq(cmd->items[at + 1], LAUNCHERS[i].modules[m]))
+                    return LAUNCHERS[i].modules[m];
     return NULL;
 }
 

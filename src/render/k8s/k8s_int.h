@@ -198,9 +198,6 @@ void k8s_storage_add(struct k8s *k, struct k8s_pod *pod, const struct spec_stora
 /* An init container that copies stoker into K8S_STOKER_DIR, where the launch scripts look for it
  * behind what the image has: any image can then detect what NCCL needs. */
 void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod);
-/* A launch script of data/render, with hold.sh in place of the lines that read it: a pod has one
- * file. */
-void k8s_launch_script(struct buf *out, const char *script);
 /* "template:" with labels, annotations of the networks, and spec. */
 void k8s_template(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 /* The two halves of it. */
@@ -259,6 +256,28 @@ bool k8s_is_mps_client(struct k8s *k, const struct spec_component *c);
 /* The image that has stoker in it: `named` where that is not NULL, else that of a serving component
  * without a command, else `fallback`. */
 void k8s_stoker_image(struct k8s *k, const char *const *named, const char *fallback);
+
+/* --- launching, k8s_launch.c --- */
+enum { K8S_VARS_MAX = 12 };
+struct k8s_vars { /* what a launch script is told; all zero but `k` is none */
+    struct k8s *k;
+    struct k8s_env *items; /* in the arena */
+    size_t count;
+};
+/* `value` NULL: nothing; `from` is copied, NULL: no comment. */
+void k8s_vars_add(struct k8s_vars *v, const char *name, const char *value, const char *from);
+void k8s_vars_add_int(struct k8s_vars *v, const char *name, int64_t value, const void *member);
+void k8s_vars_add_field(struct k8s_vars *v, const char *name, const char *field); /* of the pod */
+/* The pod's command becomes what the launcher is given, and these its variables. */
+void k8s_launch_command(struct k8s_vars *v, struct k8s_pod *pod, struct spec_strs launcher);
+/* The ConfigMap with the script, at `dir`; `stoker`: an init container brings stoker, too. */
+void k8s_launch_volume(struct k8s *k, struct k8s_pod *pod, const char *map, const char *dir,
+                       int64_t mode, bool stoker);
+/* A script of data/render, with hold.sh in place of the lines that read it: a pod has one file. */
+void k8s_launch_script(struct buf *out, const char *script);
+/* A ConfigMap of one file. */
+void k8s_config_map(struct k8s *k, struct buf *out, const char *name, const char *component,
+                    const char *file, const struct buf *text);
 
 /* --- what is not followed, k8s_wishes.c --- */
 /* Warns at what the component asks for in vain; `kept`: its pods are kept running. */

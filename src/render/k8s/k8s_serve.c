@@ -492,14 +492,9 @@ static void serve_text(struct k8s *k, struct buf *out, const struct spec_compone
 void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component *c)
 {
     struct buf text = { 0 };
-    struct yaml_out y;
 
     serve_text(k, &text, c);
-    yaml_begin(&y, out);
-    k8s_head(k, &y, "v1", "ConfigMap", c ? k8s_name(k, c->name, "-spec") : "stoker-serve-spec",
-             c ? k8s_name(k, c->name, "") : "stoker-serve");
-    yaml_map(&y, "data");
-    yaml_text(&y, "stoker.yaml", buf_str(&text));
-    yaml_finish(&y);
+    k8s_config_map(k, out, c ? k8s_name(k, c->name, "-spec") : "stoker-serve-spec",
+                   c ? k8s_name(k, c->name, "") : "stoker-serve", "stoker.yaml", &text);
     buf_release(&text);
 }

@@ -68,7 +68,9 @@ void kube_work_write(struct kube *q, const struct kube_work *w);
 /* How a Deployment takes a new version: the new pod first, or, where `full` says why that cannot
  * be, an old one goes first. */
 void kube_strategy(struct yaml_out *y, const char *full);
+/* kubernetes_launch.c: the script, and a pod that it starts. */
 void kube_launch_write(struct kube *q);
+void kube_launch(struct kube *q, const struct kube_work *w, struct k8s_pod *pod);
 void kube_agent_write(struct kube *q);
 void kube_serve_write(struct kube *q);
 

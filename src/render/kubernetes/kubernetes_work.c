@@ -12,12 +12,11 @@
 #include "base/str.h"
 #include "plan/feasible.h"
 #include "render/containerfile_int.h"
-#include "render/host/host_int.h"
 #include "render/kubernetes/kubernetes_int.h"
 
 #include <inttypes.h>
 
-enum { TTL_S = 7 * 24 * 3600, RESTARTS_DEFAULT = 3, ENV_MAX = 12 };
+enum { TTL_S = 7 * 24 * 3600, RESTARTS_DEFAULT = 3 };
 
 const char *kube_kind_name(const struct kube_work *w)
 {
@@ -49,102 +48,6 @@ const char *kube_template_path(const struct kube_work *w)
 
 /* ---- the pod ---- */
 
-static const char *pods_from(struct kube *q, const struct kube_work *w)
-{
-    return k8s_pods_from(&q->k, w->c);
-}
-
-static const char *nodes_text(struct kube *q, const struct kube_work *w)
-{
-    const struct spec_scale *s = w->c->scale;
-
-    if (w->kind == KUBE_STATEFULSET && s && s->max > 1)
-        return arena_printf(&q->k.arena, "%" PRId64 ":%" PRId64, s->min > 1 ? s->min : (int64_t)1,
-                            s->max);
-    return arena_printf(&q->k.arena, "%" PRId64, w->pods);
-}
-
-static const char *master_of(struct kube *q, const struct kube_work *w)
-{
-    if (w->kind == KUBE_PYTORCHJOB || w->kind == KUBE_TRAINJOB)
-        return NULL;
-    if (w->kind == KUBE_JOBSET)
-        return arena_printf(&q->k.arena, "%s-workers-0-0.%s.%s.svc", w->name, w->name,
-                            q->k.namespace);
-    if (w->pods <= 1 && !w->c->scale)
-        return "localhost";
-    return arena_printf(&q->k.arena, "%s-0.%s.%s.svc", w->name, w->name, q->k.namespace);
-}
-
-static void env_add(struct k8s_pod *pod, struct k8s_env *env, const char *name, const char *value,
-                    const char *from)
-{
-    if (value)
-        env[pod->env_count++] = (struct k8s_env){ .name = name, .value = value, .from = from };
-}
-
-/* What the launch script reads.  STOKER_NODES and STOKER_GPUS stand first: overlays/small changes
- * them by place. */
-static void launch_env(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
-{
-    struct arena *a = &q->k.arena;
-    struct k8s_env *env = arena_array(a, struct k8s_env, ENV_MAX);
-    const struct spec_training *t = w->c->training;
-    bool torch = t && t->framework != SPEC_FRAMEWORK_OTHER;
-
-    host_warn_launcher(q->k.r, w->c, torch ? "torchrun" : NULL);
-    pod->env = env;
-    env_add(pod, env, "STOKER_NODES", nodes_text(q, w), arena_strdup(a, pods_from(q, w)));
-    env_add(pod, env, "STOKER_GPUS", arena_printf(a, "%" PRId64, w->c->gpus),
-            arena_strdup(a, render_from(q->k.r, &w->c->gpus)));
-    env_add(pod, env, "STOKER_LAUNCHER", torch ? "torchrun" : "none",
-            t ? arena_strdup(a, render_from(q->k.r, &t->framework)) : NULL);
-    env_add(pod, env, "STOKER_MASTER", master_of(q, w), NULL);
-    env_add(pod, env, "STOKER_PORT",
-            arena_printf(a, "%" PRId64, t ? t->rendezvous.port : (int64_t)KUBE_RDZV_PORT),
-            t ? arena_strdup(a, render_from(q->k.r, &t->rendezvous.port)) : NULL);
-    env_add(pod, env, "STOKER_TIMEOUT",
-            arena_printf(a, "%" PRId64, t ? t->rendezvous.timeout_ms / 1000 : (int64_t)600),
-            t ? arena_strdup(a, render_from(q->k.r, &t->rendezvous.timeout_ms)) : NULL);
-    if (w->kind == KUBE_STATEFULSET && k8s_has(&q->k, K8S_POD_INDEX_LABEL))
-        env[pod->env_count++] =
-            (struct k8s_env){ .name = "STOKER_RANK",
-                              .field = "metadata.labels['apps.kubernetes.io/pod-index']" };
-    if (t && w->kind == KUBE_STATEFULSET)
-        env_add(pod, env, "STOKER_RESTARTS",
-                arena_printf(a, "%" PRId64, t->rendezvous.max_restarts),
-                arena_strdup(a, render_from(q->k.r, &t->rendezvous.max_restarts)));
-    if (w->kind == KUBE_STATEFULSET && w->c->restart != SPEC_RESTART_ALWAYS)
-        env_add(pod, env, "STOKER_HOLD", "1", arena_strdup(a, render_from(q->k.r, &w->c->restart)));
-    if (w->kind == KUBE_TRAINJOB) /* the patch of its container has no workingDir */
-        env_add(pod, env, "STOKER_WORKDIR", w->c->workdir,
-                arena_strdup(a, render_from(q->k.r, &w->c->workdir)));
-    env_add(pod, env, "PYTORCH_CUDA_ALLOC_CONF", t ? t->allocator : NULL,
-            t ? arena_strdup(a, render_from(q->k.r, &t->allocator)) : NULL);
-}
-
-static void launched(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
-{
-    static const char *const start[] = { "/bin/sh", "/etc/stoker/launch/launch.sh" };
-    size_t n = pod->command.count + pod->args.count;
-    const char **args = arena_array(&q->k.arena, const char *, n + 1);
-
-    for (size_t i = 0; i < n; i++)
-        args[i] = i < pod->command.count ? pod->command.items[i]
-                                         : pod->args.items[i - pod->command.count];
-    pod->command = (struct spec_strs){ .items = start, .count = 2 };
-    pod->args = (struct spec_strs){ .items = args, .count = n };
-    launch_env(q, w, pod);
-    k8s_volume_add(&q->k, pod,
-                   (struct k8s_volume){ .name = K8S_OWN_VOLUME "launch",
-                                        .kind = K8S_CONFIG,
-                                        .source = "stoker-launch",
-                                        .path = "/etc/stoker/launch",
-                                        .read_only = true });
-    if (w->kind != KUBE_TRAINJOB) /* its runtime's pod takes no container more */
-        k8s_stoker_add(&q->k, pod);
-}
-
 static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
 {
     const struct spec_node *n = w->node;
@@ -165,7 +68,7 @@ static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *
     if (k8s_is_server(w->c))
         k8s_serve_pod(&q->k, w->c, pod);
     if (w->launched)
-        launched(q, w, pod);
+        kube_launch(q, w, pod);
 }
 
 /* ---- objects ---- */
@@ -224,7 +127,7 @@ static void job_pods(struct kube *q, struct yaml_out *y, const struct kube_work 
 {
     yaml_note(y, "every pod has a number");
     yaml_str(y, "completionMode", "Indexed");
-    yaml_note(y, pods_from(q, w));
+    yaml_note(y, k8s_pods_from(&q->k, w->c));
     yaml_int(y, "completions", w->pods);
     yaml_int(y, "parallelism", w->pods);
 }
@@ -323,7 +226,7 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
     k8s_words(&q->k, y, "command", &pod->command);
     k8s_words(&q->k, y, "args", &pod->args);
     k8s_env(&q->k, y, pod);
-    yaml_note(y, pods_from(q, w));
+    yaml_note(y, k8s_pods_from(&q->k, w->c));
     yaml_int(y, "numNodes", w->pods);
     yaml_note(y, render_from(q->k.r, &w->c->gpus));
     yaml_int(y, "numProcPerNode", w->c->gpus > 0 ? w->c->gpus : 1);

@@ -12,8 +12,6 @@
 
 EMBED(shift_script, "data/render/launcher.sh");
 
-enum { VARIABLES_MAX = 12 };
-
 /* The script with our head behind its first line. */
 static void script(struct shift *s, struct buf *out)
 {
@@ -27,9 +25,8 @@ static void script(struct shift *s, struct buf *out)
 
 void shift_launcher(struct shift *s)
 {
-    struct buf *file = NULL, *map;
+    struct buf *file = NULL;
     const struct spec_component *c;
-    struct yaml_out y;
 
     for (size_t i = 0; !file && (c = shift_component(s, &i));)
         if (shift_launched(c) || shift_kind_of(c) == SHIFT_POD)
@@ -37,51 +34,27 @@ void shift_launcher(struct shift *s)
     if (!file)
         return;
     script(s, file);
-    map = shift_file(s, "launcher.yaml", "launcher.sh, as pods see it.");
-    yaml_begin(&y, map);
-    k8s_head(&s->k, &y, "v1", "ConfigMap", SHIFT_LAUNCHER, NULL);
-    yaml_map(&y, "data");
-    yaml_text(&y, "launcher.sh", buf_str(file));
-    yaml_finish(&y);
+    k8s_config_map(&s->k, shift_file(s, "launcher.yaml", "launcher.sh, as pods see it."),
+                   SHIFT_LAUNCHER, NULL, "launcher.sh", file);
 }
 
 /* ---- variables ---- */
 
-struct variables {
-    struct k8s *k;
-    struct k8s_env *items;
-    size_t count;
-};
-
-static void put(struct variables *v, const char *name, const char *value, const char *from)
-{
-    v->items[v->count++] = (struct k8s_env){
-        .name = name,
-        .value = value,
-        .from = from ? arena_strdup(&v->k->arena, from) : NULL,
-    };
-}
-
-static void put_int(struct variables *v, const char *name, int64_t value, const void *member)
-{
-    put(v, name, arena_printf(&v->k->arena, "%" PRId64, value), render_from(v->k->r, member));
-}
-
 /* "1:6", the least and the most: one at least takes part, however few are asked for. */
-static void nodes(struct shift *s, struct variables *v, const struct spec_component *c)
+static void nodes(struct shift *s, struct k8s_vars *v, const struct spec_component *c)
 {
     const struct spec_scale *sc = c->scale;
     int64_t least, most;
 
     if (!sc || shift_kind_of(c) == SHIFT_JOB) {
-        put_int(v, "STOKER_NODES", shift_pods(c) > 0 ? shift_pods(c) : 1,
-                c->nodes_per_replica > 1 ? &c->nodes_per_replica : &c->replicas);
+        k8s_vars_add_int(v, "STOKER_NODES", shift_pods(c) > 0 ? shift_pods(c) : 1,
+                         c->nodes_per_replica > 1 ? &c->nodes_per_replica : &c->replicas);
         return;
     }
     least = sc->min > 1 ? sc->min : 1;
     most = sc->max > c->replicas ? sc->max : c->replicas;
-    put(v, "STOKER_NODES", arena_printf(&s->k.arena, "%" PRId64 ":%" PRId64, least, most),
-        render_from(s->k.r, &sc->max));
+    k8s_vars_add(v, "STOKER_NODES", arena_printf(&s->k.arena, "%" PRId64 ":%" PRId64, least, most),
+                 render_from(s->k.r, &sc->max));
 }
 
 static bool has_rdma(const struct shift *s, const struct spec_component *c)
@@ -95,72 +68,50 @@ static bool has_rdma(const struct shift *s, const struct spec_component *c)
     return false;
 }
 
-static void rendezvous(struct variables *v, const struct spec_rendezvous *rv)
+static void rendezvous(struct k8s_vars *v, const struct spec_rendezvous *rv)
 {
-    put_int(v, "STOKER_PORT", rv->port, &rv->port);
-    put_int(v, "STOKER_JOIN_S", (rv->timeout_ms + 999) / 1000, &rv->timeout_ms);
-    put_int(v, "STOKER_RESTARTS", rv->max_restarts, &rv->max_restarts);
+    k8s_vars_add_int(v, "STOKER_PORT", rv->port, &rv->port);
+    k8s_vars_add_int(v, "STOKER_JOIN_S", (rv->timeout_ms + 999) / 1000, &rv->timeout_ms);
+    k8s_vars_add_int(v, "STOKER_RESTARTS", rv->max_restarts, &rv->max_restarts);
 }
 
-static void variables(struct shift *s, struct variables *v, const struct spec_component *c)
+static void variables(struct shift *s, struct k8s_vars *v, const struct spec_component *c)
 {
     bool training = c->kind == SPEC_COMPONENT_TRAINING;
     bool torchrun = training && (!c->training || c->training->framework != SPEC_FRAMEWORK_OTHER);
 
     host_warn_launcher(s->k.r, c, torchrun ? "torchrun" : NULL);
-    v->items[v->count++] =
-        (struct k8s_env){ .name = "POD_NAMESPACE", .field = "metadata.namespace" };
+    k8s_vars_add_field(v, "POD_NAMESPACE", "metadata.namespace");
     if (shift_has_peers(c))
-        put(v, "STOKER_SERVICE", shift_service(s, c),
-            c == s->named ? render_from(s->k.r, &s->t->service) : NULL);
+        k8s_vars_add(v, "STOKER_SERVICE", shift_service(s, c),
+                     c == s->named ? render_from(s->k.r, &s->t->service) : NULL);
     nodes(s, v, c);
-    put(v, "STOKER_LAUNCH", torchrun ? "torchrun" : "exec",
-        c->training ? render_from(s->k.r, &c->training->framework) : NULL);
+    k8s_vars_add(v, "STOKER_LAUNCH", torchrun ? "torchrun" : "exec",
+                 c->training ? render_from(s->k.r, &c->training->framework) : NULL);
     if (c->gpus)
-        put_int(v, "STOKER_GPUS", c->gpus, &c->gpus);
+        k8s_vars_add_int(v, "STOKER_GPUS", c->gpus, &c->gpus);
     if (c->training)
         rendezvous(v, &c->training->rendezvous);
     if (c->training && c->training->allocator)
-        put(v, "PYTORCH_CUDA_ALLOC_CONF", c->training->allocator,
-            render_from(s->k.r, &c->training->allocator));
+        k8s_vars_add(v, "PYTORCH_CUDA_ALLOC_CONF", c->training->allocator,
+                     render_from(s->k.r, &c->training->allocator));
     if (has_rdma(s, c))
-        put(v, "STOKER_RDMA", "1", render_from(s->k.r, &c->fabrics));
+        k8s_vars_add(v, "STOKER_RDMA", "1", render_from(s->k.r, &c->fabrics));
     if (training)
-        put(v, "STOKER_HOLD", "1", "done work is not begun again");
+        k8s_vars_add(v, "STOKER_HOLD", "1", "done work is not begun again");
 }
 
 /* ---- the pod ---- */
 
-static struct spec_strs joined(struct shift *s, const struct spec_component *c)
-{
-    size_t n = c->command.count + c->args.count;
-    const char **all = arena_array(&s->k.arena, const char *, n + 1);
-
-    for (size_t i = 0; i < n; i++)
-        all[i] = i < c->command.count ? c->command.items[i] : c->args.items[i - c->command.count];
-    return (struct spec_strs){ all, n };
-}
-
 void shift_launch(struct shift *s, struct k8s_pod *pod)
 {
     static const char *const launcher[] = { SHIFT_LAUNCHER_DIR "/launcher.sh" };
-    struct variables v = { .k = &s->k };
+    struct k8s_vars v = { .k = &s->k };
 
     if (shift_launched(pod->c)) {
-        v.items = arena_array(&s->k.arena, struct k8s_env, VARIABLES_MAX);
         variables(s, &v, pod->c);
-        pod->env = v.items;
-        pod->env_count = v.count;
-        pod->args = joined(s, pod->c);
-        pod->command = (struct spec_strs){ launcher, 1 };
+        k8s_launch_command(&v, pod, (struct spec_strs){ launcher, 1 });
     }
-    k8s_volume_add(&s->k, pod,
-                   (struct k8s_volume){ .name = K8S_OWN_VOLUME "launcher",
-                                        .kind = K8S_CONFIG,
-                                        .source = SHIFT_LAUNCHER,
-                                        .path = SHIFT_LAUNCHER_DIR,
-                                        .read_only = true,
-                                        .mode = 0555 });
-    if (!s->t->build) /* whose recipe puts stoker into the image */
-        k8s_stoker_add(&s->k, pod);
+    /* the recipe of a build puts stoker into the image */
+    k8s_launch_volume(&s->k, pod, SHIFT_LAUNCHER, SHIFT_LAUNCHER_DIR, 0555, !s->t->build);
 }
