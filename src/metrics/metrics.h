@@ -54,8 +54,6 @@ void gauge_set(struct gauge *g, double v); /* NAN: unknown, not written */
 void gauge_add(struct gauge *g, double v);
 void histogram_add(struct histogram *h, double v);                  /* NAN is left out */
 void histogram_add_many(struct histogram *h, double v, uint64_t n); /* the same, n times */
-/* An estimate from the buckets, NAN when empty. */
-double histogram_quantile(const struct histogram *h, double q);
 
 /* Called before the text is written, to set gauges that are looked up rather than kept; with
  * no lock held, by one scrape at a time. */

@@ -81,8 +81,6 @@ void histogram_look(const struct histogram *h, struct histogram_view *out);
 
 struct metrics *metrics_new_max(size_t series_max); /* another limit than METRICS_SERIES_MAX */
 double gauge_value(const struct gauge *g);
-uint64_t histogram_count(const struct histogram *h);
-double histogram_sum(const struct histogram *h);
 
 struct access_record;
 /* A record as its line, with the newline. */

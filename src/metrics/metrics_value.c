@@ -132,39 +132,3 @@ void histogram_look(const struct histogram *h, struct histogram_view *out)
         out->sum = of_bits(atomic_load_explicit(&h->sum, memory_order_acquire));
     }
 }
-
-uint64_t histogram_count(const struct histogram *h)
-{
-    uint64_t count = 0;
-
-    for (size_t i = 0; i <= h->bound_count; i++)
-        count += atomic_load_explicit(&h->buckets[i], memory_order_relaxed);
-    return count;
-}
-
-double histogram_sum(const struct histogram *h)
-{
-    return double_load(&h->sum);
-}
-
-double histogram_quantile(const struct histogram *h, double q)
-{
-    struct histogram_view v;
-    double rank, low, high, before;
-    size_t i = 0;
-
-    histogram_look(h, &v);
-    if (v.count == 0 || !(q >= 0 && q <= 1))
-        return NAN;
-    rank = q * (double)v.count;
-    while (i < h->bound_count && (double)v.below[i] < rank)
-        i++;
-    while (i < h->bound_count && v.below[i] == (i ? v.below[i - 1] : 0))
-        i++;                 /* q of 0: the first bucket that holds something */
-    if (i == h->bound_count) /* beyond the last bound nothing is known but that */
-        return h->bound_count ? h->bounds[h->bound_count - 1] : NAN;
-    high = h->bounds[i];
-    low = i ? h->bounds[i - 1] : (high > 0 ? 0 : high);
-    before = i ? (double)v.below[i - 1] : 0;
-    return low + (high - low) * (rank - before) / ((double)v.below[i] - before);
-}

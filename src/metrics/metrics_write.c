@@ -1,76 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* write: the registry as Prometheus text, exposition format 0.0.4. */
 #include "base/mem.h"
+#include "base/text/prom_text.h"
 #include "metrics/metrics_int.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXACT_BITS = 53 }; /* whole numbers a double holds without a gap */
-
 static const char *const kinds[] = { "counter", "gauge", "histogram" };
 
-/* Backslash and newline always, quotes in label values. */
-static void add_escaped(struct buf *out, const char *s, bool quotes)
-{
-    for (; *s; s++) {
-        if (*s == '\\')
-            buf_adds(out, "\\\\");
-        else if (*s == '\n')
-            buf_adds(out, "\\n");
-        else if (*s == '"' && quotes)
-            buf_adds(out, "\\\"");
-        else
-            buf_addc(out, *s);
-    }
-}
-
-/* Whole numbers without exponent while they are exact, others as the shortest text that
- * reads back. */
-static void add_number(struct buf *out, double v)
-{
-    char text[40];
-
-    if (isnan(v)) {
-        buf_adds(out, "NaN");
-    } else if (isinf(v)) {
-        buf_adds(out, v > 0 ? "+Inf" : "-Inf");
-    } else if (v == floor(v) && fabs(v) <= (double)(INT64_C(1) << EXACT_BITS)) {
-        buf_addf(out, "%" PRId64, (int64_t)v);
-    } else {
-        for (int digits = 1; digits <= 17; digits++) {
-            snprintf(text, sizeof(text), "%.*g", digits, v);
-            if (strtod(text, NULL) == v)
-                break;
-        }
-        buf_adds(out, text);
-    }
-}
-
 static void add_name(struct buf *out, const struct metrics_family *f, const char *suffix,
-                     const struct series *s, const double *le)
+                     const struct series *s, const char *le)
 {
     const char *value = s->values;
+    size_t count = 0;
 
     buf_adds(out, f->name);
     buf_adds(out, suffix);
-    if (f->label_count || le)
-        buf_addc(out, '{');
-    for (size_t i = 0; i < f->label_count; i++) {
-        buf_addf(out, "%s%s=\"", i ? "," : "", f->labels[i]);
-        add_escaped(out, value, true);
-        buf_addc(out, '"');
-        value += strlen(value) + 1;
-    }
-    if (le) {
-        buf_adds(out, f->label_count ? ",le=\"" : "le=\"");
-        add_number(out, *le);
-        buf_addc(out, '"');
-    }
-    buf_adds(out, f->label_count || le ? "} " : " ");
+    for (; count < f->label_count; value += strlen(value) + 1, count++)
+        prom_add_label(out, count, f->labels[count], value);
+    if (le)
+        prom_add_label(out, count++, "le", le);
+    prom_add_labels_end(out, count);
 }
 
 static void add_counter(struct buf *out, const struct metrics_family *f, const struct series *s)
@@ -81,25 +34,28 @@ static void add_counter(struct buf *out, const struct metrics_family *f, const s
     if (atomic_load_explicit(&c->seconds, memory_order_relaxed) == 0) /* exact beyond 2^53 too */
         buf_addf(out, "%" PRIu64, counter_value(c));
     else
-        add_number(out, counter_total(c));
+        prom_add_number(out, counter_total(c));
     buf_addc(out, '\n');
 }
 
 static void add_histogram(struct buf *out, const struct metrics_family *f, const struct series *s)
 {
-    const double infinite = INFINITY;
+    struct buf le = { 0 };
     struct histogram_view v;
 
     histogram_look(&s->u.histogram, &v);
     for (size_t i = 0; i <= f->bound_count; i++) {
-        add_name(out, f, "_bucket", s, i < f->bound_count ? &f->bounds[i] : &infinite);
+        buf_reset(&le);
+        prom_add_number(&le, i < f->bound_count ? f->bounds[i] : INFINITY);
+        add_name(out, f, "_bucket", s, buf_str(&le));
         buf_addf(out, "%" PRIu64 "\n", v.below[i]);
     }
     add_name(out, f, "_sum", s, NULL);
-    add_number(out, v.sum);
+    prom_add_number(out, v.sum);
     buf_addc(out, '\n');
     add_name(out, f, "_count", s, NULL);
     buf_addf(out, "%" PRIu64 "\n", v.count);
+    buf_release(&le);
 }
 
 static void add_gauge(struct buf *out, const struct metrics_family *f, const struct series *s)
@@ -109,15 +65,13 @@ static void add_gauge(struct buf *out, const struct metrics_family *f, const str
     if (isnan(v)) /* unknown */
         return;
     add_name(out, f, "", s, NULL);
-    add_number(out, v);
+    prom_add_number(out, v);
     buf_addc(out, '\n');
 }
 
 static void add_family(struct buf *out, struct metrics_family *f)
 {
-    buf_addf(out, "# HELP %s ", f->name);
-    add_escaped(out, f->help, false);
-    buf_addf(out, "\n# TYPE %s %s\n", f->name, kinds[f->kind]);
+    prom_add_head(out, f->name, strlen(f->name), f->help, false, kinds[f->kind]);
     pthread_mutex_lock(&f->lock);
     for (size_t i = 0; i < f->series_count; i++) {
         switch (f->kind) {

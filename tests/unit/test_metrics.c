@@ -277,23 +277,17 @@ TEST(histograms)
         metrics_family(m, METRICS_HISTOGRAM, "h", "H.", NULL, bounds, ARRAY_SIZE(bounds));
     struct histogram *h = metrics_histogram(f);
 
-    assert_true(isnan(histogram_quantile(h, 0.5)));
     expect(m, "h_bucket", "le=+Inf;", "0");
     histogram_add(h, NAN);
-    assert_int_equal(histogram_count(h), 0);
+    expect(m, "h_count", "", "0");
     for (int i = 0; i < 10; i++)
         histogram_add(h, 0.5); /* (0.1, 1] */
     for (int i = 0; i < 10; i++)
         histogram_add(h, 10); /* a bound belongs to its bucket */
-    assert_int_equal(histogram_count(h), 20);
-    assert_true(histogram_sum(h) == 105);
-    assert_true(fabs(histogram_quantile(h, 0.25) - 0.55) < 1e-9);
-    assert_true(fabs(histogram_quantile(h, 0.5) - 1) < 1e-9);
-    assert_true(fabs(histogram_quantile(h, 0) - 0.1) < 1e-9);
-    assert_true(fabs(histogram_quantile(h, 1) - 10) < 1e-9);
-    assert_true(isnan(histogram_quantile(h, 1.5)));
+    expect(m, "h_bucket", "le=1;", "10");
+    expect(m, "h_count", "", "20");
+    expect(m, "h_sum", "", "105");
     histogram_add(h, 1e9);
-    assert_true(fabs(histogram_quantile(h, 1) - 10) < 1e-9);
     expect(m, "h_bucket", "le=10;", "20");
     expect(m, "h_count", "", "21");
     metrics_free(m);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
+#include "base/text/prom_text.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -53,23 +54,7 @@ struct export_page {
     const struct telemetry_metric *counted; /* what is left out: written last, by us alone */
 };
 
-/* ---- text */
-
-/* Backslash and newline always, quotes in label values. */
-static void add_escaped(struct buf *out, const char *s, const char *special)
-{
-    for (;;) {
-        size_t plain = strcspn(s, special);
-
-        buf_add(out, s, plain);
-        s += plain;
-        if (!*s)
-            return;
-        buf_addc(out, '\\');
-        buf_addc(out, *s == '\n' ? 'n' : *s);
-        s++;
-    }
-}
+/* ---- numbers */
 
 /* DCGM's exporter writes its doubles with six digits and the rest as whole numbers. */
 static bool add_dcgm_number(struct buf *out, const struct telemetry_metric *m, double v)
@@ -107,30 +92,12 @@ static bool add_decimal(struct buf *out, double v)
             part /= 10;
         buf_adds(out, v < 0 ? "-" : "");
         if (digits)
-            buf_addf(out, "%" PRId64 ".%0*" PRId64 "\n", whole, digits, part);
+            buf_addf(out, "%" PRId64 ".%0*" PRId64, whole, digits, part);
         else
-            buf_addf(out, "%" PRId64 "\n", whole);
+            buf_addf(out, "%" PRId64, whole);
         return true;
     }
     return false;
-}
-
-/* Whole numbers without exponent while they are exact, others as a short text that reads back. */
-static bool add_number(struct buf *out, double v)
-{
-    char text[40];
-
-    if (isinf(v)) {
-        buf_adds(out, v > 0 ? "+Inf\n" : "-Inf\n");
-    } else if (!add_decimal(out, v)) {
-        for (int digits = 15; digits <= 17; digits++) {
-            (void)snprintf(text, sizeof(text), "%.*g\n", digits, v);
-            if (strtod(text, NULL) == v)
-                break;
-        }
-        buf_adds(out, text);
-    }
-    return true;
 }
 
 /* ---- labels */
@@ -236,18 +203,6 @@ static size_t plain_labels(const struct telemetry_series *s, struct line_label *
     return s->label_count;
 }
 
-static void add_labels(struct buf *out, const struct line_label *all, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        buf_addc(out, i ? ',' : '{');
-        buf_adds(out, all[i].name);
-        buf_add(out, "=\"", 2);
-        add_escaped(out, all[i].value, "\\\"\n");
-        buf_addc(out, '"');
-    }
-    buf_adds(out, count ? "} " : " ");
-}
-
 /* ---- a family */
 
 struct export_family {
@@ -336,12 +291,7 @@ static void begin_family(struct export_page *p, struct export_family *f)
     f->begun = true;
     if (open && is_open_counter(p, f))
         len -= strlen("_total");
-    if (f->metric->help) {
-        buf_addf(p->out, "# HELP %.*s ", (int)len, f->name);
-        add_escaped(p->out, f->metric->help, open ? "\\\n\"" : "\\\n");
-        buf_addc(p->out, '\n');
-    }
-    buf_addf(p->out, "# TYPE %.*s %s\n", (int)len, f->name, type_of(p, f));
+    prom_add_head(p->out, f->name, len, f->metric->help, open, type_of(p, f));
 }
 
 static bool is_row(const struct export_page *p, const struct telemetry_metric *m)
@@ -368,8 +318,16 @@ static void add_series(struct export_page *p, struct export_family *f, uint32_t 
         begin_family(p, f);
     before_line = p->out->len;
     buf_adds(p->out, f->metric->family_type != TELEMETRY_PLAIN ? s->metric->prom : f->name);
-    add_labels(p->out, all, count);
-    if (f->dcgm && own ? add_dcgm_number(p->out, s->metric, v) : add_number(p->out, v))
+    for (size_t i = 0; i < count; i++)
+        prom_add_label(p->out, i, all[i].name, all[i].value);
+    prom_add_labels_end(p->out, count);
+    if (!f->dcgm || !own) {
+        if (isinf(v) || !add_decimal(p->out, v))
+            prom_add_number(p->out, v);
+        buf_addc(p->out, '\n');
+        return;
+    }
+    if (add_dcgm_number(p->out, s->metric, v))
         return;
     if (!p->out->over) {
         p->out->len = before_line;
