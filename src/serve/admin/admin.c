@@ -106,16 +106,13 @@ static void info_limits(struct json_out *w, const struct serve *s, const struct 
                                                   : SCHED_QUEUE_REQUESTS_DEFAULT));
     json_kv_int(w, "max_input_length", (int64_t)m->max_tokens);
     json_kv_int(w, "max_batch_tokens", (int64_t)m->batch_tokens);
-    json_key(w, "max_batch_requests");
-    json_add_null(w);
+    json_kv_str(w, "max_batch_requests", NULL);
     json_kv_int(w, "max_client_batch_size", (int64_t)s->o.items_max);
     json_kv_bool(w, "auto_truncate", true);
     json_kv_int(w, "tokenization_workers", (int64_t)s->o.frontend_threads);
     json_kv_str(w, "version", STOKER_VERSION);
-    json_key(w, "sha");
-    json_add_null(w);
-    json_key(w, "docker_label");
-    json_add_null(w);
+    json_kv_str(w, "sha", NULL);
+    json_kv_str(w, "docker_label", NULL);
 }
 
 static const char *label_of(const struct model *m, size_t i, char *text, size_t cap)
@@ -129,15 +126,13 @@ static void info_labels(struct json_out *w, const struct model *m)
 {
     char text[32], number[24];
 
-    json_key(w, "id2label");
-    json_obj(w);
+    json_kv_obj(w, "id2label");
     for (size_t i = 0; i < m->labels; i++) {
         snprintf(number, sizeof(number), "%zu", i);
         json_kv_str(w, number, label_of(m, i, text, sizeof(text)));
     }
     json_obj_end(w);
-    json_key(w, "label2id");
-    json_obj(w);
+    json_kv_obj(w, "label2id");
     for (size_t i = 0; i < m->labels; i++)
         json_kv_int(w, label_of(m, i, text, sizeof(text)), (int64_t)i);
     json_obj_end(w);
@@ -152,10 +147,8 @@ static void info_json(struct json_out *w, const struct serve *s, const struct se
     json_kv_str(w, "digest", m->digest);
     json_kv_str(w, "model_dtype", m->dtype);
     json_kv_str(w, "served_model_name", m->name);
-    json_key(w, "model_type");
-    json_obj(w);
-    json_key(w, models_kind_name(models_kind_of(m->model)));
-    json_obj(w);
+    json_kv_obj(w, "model_type");
+    json_kv_obj(w, models_kind_name(models_kind_of(m->model)));
     if (m->model->head == MODEL_HEAD_NONE)
         json_kv_str(w, "pooling", model_pool_label(m->model->pool));
     else

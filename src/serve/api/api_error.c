@@ -160,18 +160,16 @@ static void write_openai(struct json_out *w, const struct request_fault *f, cons
     json_kv_str(w, "message", f->message);
     json_kv_str(w, "type", word->type);
     json_kv_str(w, "param", f->param);
-    json_key(w, "code");
     if (number)
-        json_add_int(w, number);
+        json_kv_int(w, "code", number);
     else
-        json_add_str(w, word->code);
+        json_kv_str(w, "code", word->code);
 }
 
 static void write_below(struct json_out *w, enum api_family family, const struct request_fault *f,
                         const struct word *word, int status)
 {
-    json_key(w, "error");
-    json_obj(w);
+    json_kv_obj(w, "error");
     if (family == API_LLAMA) {
         json_kv_int(w, "code", status);
         json_kv_str(w, "message", f->message);

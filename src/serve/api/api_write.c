@@ -338,8 +338,7 @@ void api_fingerprint(struct json_out *w, const struct request *r)
 
 void api_usage(struct json_out *w, const struct request *r)
 {
-    json_key(w, "usage");
-    json_obj(w);
+    json_kv_obj(w, "usage");
     json_kv_int(w, "prompt_tokens", (int64_t)r->response.tokens_total);
     json_kv_int(w, "total_tokens", (int64_t)r->response.tokens_total);
     json_obj_end(w);

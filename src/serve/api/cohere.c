@@ -108,26 +108,21 @@ static void write_lists(struct json_out *w, const struct request *r, enum api_en
 
 static void write_meta(struct json_out *w, const struct request *r, const char *version)
 {
-    json_key(w, "meta");
-    json_obj(w);
-    json_key(w, "api_version");
-    json_obj(w);
+    json_kv_obj(w, "meta");
+    json_kv_obj(w, "api_version");
     json_kv_str(w, "version", version);
     json_obj_end(w);
-    json_key(w, "billed_units");
-    json_obj(w);
+    json_kv_obj(w, "billed_units");
     if (r->what == REQUEST_RANK)
         json_kv_int(w, "search_units",
                     (int64_t)((r->count + API_SEARCH_UNIT_DOCS - 1) / API_SEARCH_UNIT_DOCS));
     else
         json_kv_int(w, "input_tokens", (int64_t)r->response.tokens_total);
     json_obj_end(w);
-    json_key(w, "tokens");
-    json_obj(w);
+    json_kv_obj(w, "tokens");
     json_kv_int(w, "input_tokens", (int64_t)r->response.tokens_total);
     json_obj_end(w);
-    json_key(w, "items");
-    json_arr(w);
+    json_kv_arr(w, "items");
     for (size_t i = 0; i < r->count; i++) {
         json_obj(w);
         api_item_extras(w, &r->texts[i]);
@@ -139,8 +134,7 @@ static void write_meta(struct json_out *w, const struct request *r, const char *
 
 static void write_texts(struct json_out *w, const struct request *r)
 {
-    json_key(w, "texts");
-    json_arr(w);
+    json_kv_arr(w, "texts");
     for (size_t i = 0; i < r->count; i++)
         json_add_strn(w, r->inputs[i].text.p, r->inputs[i].text.len);
     json_arr_end(w);
@@ -203,8 +197,7 @@ static void write_result(struct json_out *w, const struct request *r, size_t i)
     json_key(w, "relevance_score");
     api_float(w, api_score(r, i));
     if (r->return_texts) {
-        json_key(w, "document");
-        json_obj(w);
+        json_kv_obj(w, "document");
         json_key(w, "text");
         json_add_strn(w, r->inputs[i].text.p, r->inputs[i].text.len);
         json_obj_end(w);
@@ -222,8 +215,7 @@ static const char *write_rerank(const struct request *r, struct buf *out)
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "id", r->id);
-    json_key(&w, "results");
-    json_arr(&w);
+    json_kv_arr(&w, "results");
     for (size_t i = 0; i < n; i++)
         write_result(&w, r, order[i]);
     json_arr_end(&w);

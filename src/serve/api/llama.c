@@ -45,8 +45,7 @@ const char *api_llama_write_embedding(const struct request *r, struct buf *out)
     for (size_t i = 0; i < r->count; i++) {
         json_obj(&w);
         json_kv_int(&w, "index", (int64_t)i);
-        json_key(&w, "embedding");
-        json_arr(&w);
+        json_kv_arr(&w, "embedding");
         api_item_vectors(&w, r, i, (enum api_encoding)r->encodings);
         json_arr_end(&w);
         api_item_extras(&w, &r->texts[i]);
@@ -85,8 +84,7 @@ static const char *write_reranking(const struct request *r, struct buf *out)
     api_fingerprint(&w, r);
     json_kv_str(&w, "object", "list");
     api_usage(&w, r);
-    json_key(&w, "results");
-    json_arr(&w);
+    json_kv_arr(&w, "results");
     for (size_t i = 0; i < n; i++) {
         json_obj(&w);
         json_kv_int(&w, "index", (int64_t)order[i]);

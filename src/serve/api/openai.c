@@ -166,8 +166,7 @@ static const char *write_embeddings(const struct request *r, struct buf *out)
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "object", "list");
-    json_key(&w, "data");
-    json_arr(&w);
+    json_kv_arr(&w, "data");
     for (size_t i = 0; i < r->count; i++)
         write_item(&w, r, i);
     json_arr_end(&w);
@@ -192,8 +191,7 @@ static const char *write_classify(const struct request *r, struct buf *out)
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "object", "classify");
-    json_key(&w, "data");
-    json_arr(&w);
+    json_kv_arr(&w, "data");
     for (size_t i = 0; i < r->count; i++)
         api_classes(&w, r, i);
     json_arr_end(&w);

@@ -110,8 +110,7 @@ static const char *write_rerank(const struct request *r, struct buf *out)
     json_kv_str(&w, "model", r->response.model);
     api_fingerprint(&w, r);
     api_usage(&w, r);
-    json_key(&w, api_priv_of(r)->voyage ? "data" : "results");
-    json_arr(&w);
+    json_kv_arr(&w, api_priv_of(r)->voyage ? "data" : "results");
     for (size_t i = 0; i < n; i++)
         write_result(&w, r, order[i]);
     json_arr_end(&w);
@@ -231,8 +230,7 @@ static const char *write_score(const struct request *r, struct buf *out)
     json_kv_int(&w, "created", r->response.unix_s);
     json_kv_str(&w, "model", r->response.model);
     api_fingerprint(&w, r);
-    json_key(&w, "data");
-    json_arr(&w);
+    json_kv_arr(&w, "data");
     for (size_t i = skip; i < r->count; i++) {
         size_t k = i - skip;
         json_obj(&w);

@@ -86,8 +86,7 @@ bool bulk_page_begin(struct bulk_page *p, struct http_exchange *x, uint64_t limi
     json_out_init(&p->w, &p->body, 0);
     json_obj(&p->w);
     json_kv_str(&p->w, "object", "list");
-    json_key(&p->w, "data");
-    json_arr(&p->w);
+    json_kv_arr(&p->w, "data");
     return true;
 }
 

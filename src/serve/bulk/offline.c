@@ -96,18 +96,13 @@ static void put_times(const struct offline_batch *b, struct json_out *w)
     for (size_t i = 0; i < OFFLINE_STATUSES; i++) {
         if (!time_names[i])
             continue;
-        json_key(w, time_names[i]);
-        if (b->entered[i])
-            json_add_int(w, b->entered[i]);
-        else
-            json_add_null(w);
+        json_kv_maybe(w, time_names[i], b->entered[i] ? maybe_of(b->entered[i]) : maybe_none());
     }
 }
 
 static void put_rest(const struct offline_batch *b, struct json_out *w)
 {
-    json_key(w, "request_counts");
-    json_obj(w);
+    json_kv_obj(w, "request_counts");
     json_kv_int(w, "total", (int64_t)b->total);
     json_kv_int(w, "completed", (int64_t)b->completed);
     json_kv_int(w, "failed", (int64_t)b->failed);

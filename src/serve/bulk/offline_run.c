@@ -186,8 +186,7 @@ static void tell_full(struct run *r, const char *why)
     json_kv_str(&w, "code", "storage_full");
     json_kv_str(&w, "message", why);
     json_kv_str(&w, "param", NULL);
-    json_key(&w, "line");
-    json_add_null(&w);
+    json_kv_str(&w, "line", NULL);
     json_obj_end(&w);
     json_arr_end(&w);
     pthread_mutex_lock(&r->st->lock);
@@ -256,8 +255,7 @@ static void add_reply(struct run *r, const struct line_slot *slot)
     struct json_out w;
 
     begin_record(r, &w, &a->more, slot->number, slot->custom_id);
-    json_key(&w, "response");
-    json_obj(&w);
+    json_kv_obj(&w, "response");
     json_kv_int(&w, "status_code", slot->status);
     (void)snprintf(request, sizeof(request), "req_%.24s_%" PRIu64, r->b->id + sizeof("batch_") - 1,
                    slot->number);
@@ -279,8 +277,7 @@ static void add_expired(struct run *r, uint64_t number, const char *custom_id)
 
     begin_record(r, &w, &r->err.more, number, custom_id);
     json_kv_str(&w, "response", NULL);
-    json_key(&w, "error");
-    json_obj(&w);
+    json_kv_obj(&w, "error");
     json_kv_str(&w, "code", "batch_expired");
     json_kv_str(&w, "message",
                 "This request could not be executed before the completion window expired.");

@@ -82,11 +82,7 @@ struct stored_file *store_file_find(struct store *st, const char *id, const char
 
 static void put_time(struct json_out *w, const char *key, int64_t s)
 {
-    json_key(w, key);
-    if (s)
-        json_add_int(w, s);
-    else
-        json_add_null(w);
+    json_kv_maybe(w, key, s ? maybe_of(s) : maybe_none());
 }
 
 void store_file_json(const struct stored_file *f, struct json_out *w)

@@ -17,8 +17,7 @@ static void kv_uint(struct json_out *w, const char *key, uint64_t v)
 
 static void write_aliases(struct json_out *w, const struct model_slot *s)
 {
-    json_key(w, "aliases");
-    json_arr(w);
+    json_kv_arr(w, "aliases");
     for (size_t i = 0; i < s->serving->o.alias_count; i++)
         json_add_str(w, s->serving->o.aliases[i]);
     json_arr_end(w);
@@ -43,8 +42,7 @@ static void write_version(struct json_out *w, const struct version *v)
 
     kv_uint(w, "bytes", v ? v->s.bytes : 0);
     for (size_t i = 0; !v && i < ARRAY_SIZE(unknown); i++) {
-        json_key(w, unknown[i]);
-        json_add_null(w);
+        json_kv_str(w, unknown[i], NULL);
     }
     if (v) {
         write_devices(w, &v->s);
@@ -55,8 +53,7 @@ static void write_version(struct json_out *w, const struct version *v)
         json_kv_str(w, "digest", v->s.digest);
         json_kv_str(w, "files_sha256", v->s.files_sha256);
     }
-    json_key(w, "prompts");
-    json_arr(w);
+    json_kv_arr(w, "prompts");
     for (size_t i = 0; v && i < v->s.prompt_count; i++)
         json_add_str(w, v->s.prompts[i].name);
     json_arr_end(w);
@@ -155,13 +152,11 @@ static void write_infinity(struct json_out *w, const struct model_slot *s)
                                         [KIND_RERANKER] = "rerank",
                                         [KIND_CLASSIFIER] = "classify" };
 
-    json_key(w, "stats");
-    json_obj(w);
+    json_kv_obj(w, "stats");
     kv_uint(w, "results_pending", s->current ? atomic_load(&s->current->refs) - 1 : 0);
     json_obj_end(w);
     json_kv_str(w, "backend", "stoker");
-    json_key(w, "capabilities");
-    json_arr(w);
+    json_kv_arr(w, "capabilities");
     if (does[s->kind])
         json_add_str(w, does[s->kind]);
     json_arr_end(w);
@@ -176,8 +171,7 @@ static void write_openai(struct json_out *w, const struct model_slot *s, const c
     json_kv_int(w, "created", s->current ? s->current->s.loaded_unix_s : s->asked_unix_s);
     json_kv_str(w, "owned_by", owner);
     write_infinity(w, s);
-    json_key(w, "stoker");
-    json_obj(w);
+    json_kv_obj(w, "stoker");
     write_common(w, s);
     json_obj_end(w);
     json_obj_end(w);
@@ -188,8 +182,7 @@ void models_openai_json(struct models *m, struct json_out *w, const char *owner)
     pthread_mutex_lock(&m->lock);
     json_obj(w);
     json_kv_str(w, "object", "list");
-    json_key(w, "data");
-    json_arr(w);
+    json_kv_arr(w, "data");
     for (size_t i = 0; i < m->slot_count; i++)
         if (slot_state(m->slots[i]) != STATE_FAILED) /* /v1/pools tells of those */
             write_openai(w, m->slots[i], owner);
@@ -220,8 +213,7 @@ static void write_pool(struct json_out *w, const struct models *m, const struct 
     kv_uint(w, "bytes", p->bytes);
     kv_uint(w, "used_bytes", p->used);
     json_kv_str(w, "priority", priority_names[p->priority]);
-    json_key(w, "models");
-    json_arr(w);
+    json_kv_arr(w, "models");
     for (const struct version *v = m->living; v; v = v->next) {
         if (v->pool != p)
             continue;

@@ -72,8 +72,7 @@ static void write_note(struct sched *s, struct json_out *w, const struct sched_n
     json_kv_int(w, "tokens", (int64_t)n->tokens);
     json_kv_int(w, "bulk_tokens", (int64_t)n->bulk_tokens);
     json_kv_int(w, "budget", (int64_t)n->budget);
-    json_key(w, "fill");
-    json_add_num(w, (double)n->tokens / (double)n->budget);
+    json_kv_num(w, "fill", (double)n->tokens / (double)n->budget);
     json_kv_int(w, "shortest", (int64_t)n->shortest);
     json_kv_int(w, "longest", (int64_t)n->longest);
     json_kv_int(w, "oldest_wait_us", n->wait_ns / 1000);
