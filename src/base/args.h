@@ -24,7 +24,7 @@ enum opt_kind {
 
 enum { ARGS_REPEAT_MAX = 64 };
 struct opt_strs {
-    const char *items[ARGS_REPEAT_MAX];
+    const char *items[ARGS_REPEAT_MAX + 1]; /* NULL at the end */
     size_t count;
 };
 

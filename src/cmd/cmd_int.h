@@ -123,4 +123,8 @@ struct spec;
  * on stdout as `stoker spec check --json` has it, and then `err` has no words. */
 enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct spec **out,
                       struct err *err) MUST_USE;
+/* One that a server is to run by: its errors go to stderr, its warnings are not told. */
+enum rc cmd_spec_load(struct cmd_ctx *ctx, const char *path, struct spec **out,
+                      struct err *err) MUST_USE;
+
 #endif

@@ -141,6 +141,23 @@ enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct s
     return rc;
 }
 
+enum rc cmd_spec_load(struct cmd_ctx *ctx, const char *path, struct spec **out, struct err *err)
+{
+    struct spec_diags diags = { 0 };
+    struct buf text = { 0 };
+    enum rc rc = spec_load(path, out, &diags, err);
+
+    if (rc && diags.count) {
+        spec_diags_print(&diags, &ctx->err_term, &text);
+        fwrite(buf_str(&text), 1, text.len, stderr);
+        buf_release(&text);
+        *err = (struct err){ 0 }; /* its first message has been told with the others */
+        err_set(err, rc, "could not read '%s'", path);
+    }
+    spec_diags_release(&diags);
+    return rc;
+}
+
 /* One file.  An error of the file is counted; one of reading it is the caller's to tell. */
 static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out *w,
                          struct check_sum *sum, struct err *err)

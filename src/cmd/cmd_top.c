@@ -16,7 +16,8 @@ struct top_args {
 };
 
 struct top_place {
-    struct agent_plan *plan; /* of our own agent; NULL: another's is asked */
+    struct agent_args args;  /* of our own agent, whose plan borrows from them */
+    struct agent_plan *plan; /* NULL: another's is asked */
     struct url url;
     char token[TOKEN_FILE_BYTES_MAX], from[URL_HOST_MAX + 32];
     struct top_what what;
@@ -71,17 +72,17 @@ static bool try_local(struct top_place *t, const char *token_file)
 static enum rc start_agent(struct cmd_ctx *ctx, struct top_place *t, struct err *err)
 {
     const struct top_args *a = ctx->opts;
-    struct agent_args args = { .port = "none",
-                               .metrics_port = "none",
-                               .no_history = true,
-                               .quiet = true,
-                               .demo = a->demo,
-                               .replay = a->replay,
-                               .speed = a->speed };
     struct cmd_ctx as_agent = *ctx;
     enum rc rc;
 
-    as_agent.opts = &args;
+    t->args = (struct agent_args){ .port = "none",
+                                   .metrics_port = "none",
+                                   .no_history = true,
+                                   .quiet = true,
+                                   .demo = a->demo,
+                                   .replay = a->replay,
+                                   .speed = a->speed };
+    as_agent.opts = &t->args;
     rc = agent_plan_make(&as_agent, NULL, &t->plan, err);
     if (rc)
         return rc;

@@ -166,6 +166,10 @@ enum rc http_socket_address(int fd, char out[HTTP_ADDRESS_MAX], int *out_port,
                             struct err *err) MUST_USE;
 /* Whether only this machine can reach that address. */
 bool http_address_local(const char *address);
+bool http_address_any(const char *address); /* every address of this machine: "0.0.0.0", "::" */
+/* "https://[::1]:8090", or the path of a socket file as it is.  `near`: as who is on this machine
+ * reaches what listens on every address. */
+void http_address_url(const char *address, bool near, bool tls, int port, struct buf *out);
 /* Its loop thread.  Raises the limit of open files to the hard one first: RC_LIMIT when
  * connections_max was given and cannot be held; the default is lowered to what can. */
 enum rc http_start(struct http_server *s, struct err *err) MUST_USE;

@@ -179,6 +179,24 @@ bool http_address_local(const char *address)
     return str_starts(address, "unix:") || address_text_is_loopback(address);
 }
 
+bool http_address_any(const char *address)
+{
+    return str_eq(address, "0.0.0.0") || str_eq(address, "::");
+}
+
+void http_address_url(const char *address, bool near, bool tls, int port, struct buf *out)
+{
+    bool six = strchr(address, ':') != NULL;
+
+    if (str_starts(address, "unix:")) {
+        buf_adds(out, address);
+        return;
+    }
+    if (near && http_address_any(address))
+        address = six ? "::1" : "127.0.0.1";
+    buf_addf(out, six ? "%s://[%s]:%d" : "%s://%s:%d", tls ? "https" : "http", address, port);
+}
+
 enum rc listener_adopt(struct listener *l, int fd, struct err *err)
 {
     char address[HTTP_ADDRESS_MAX];

@@ -227,12 +227,12 @@ static void on_second(void *arg, struct telemetry *t, int64_t time_ns)
 
 static enum rc watch_here(struct monitor_run *r, struct err *err)
 {
-    const char *scrape[ARGS_REPEAT_MAX + 1] = { NULL };
+    const char *of_spec[ARGS_REPEAT_MAX + 1] = { NULL };
     struct agent_opts o = { .port = -1,
                             .metrics_port = -1,
                             .period_ms = MONITOR_PERIOD_MS,
                             .no_gpu = r->opts->no_gpu,
-                            .scrape = scrape,
+                            .scrape = r->opts->scrape.items,
                             .on_second = on_second,
                             .arg = &r->m };
     int64_t begun = clock_mono_ms();
@@ -242,11 +242,11 @@ static enum rc watch_here(struct monitor_run *r, struct err *err)
     enum rc rc = root_open(r->opts->root, &root, err);
 
     r->m.from_ns = clock_unix_ms() * 1000000; /* the kernel's log has more */
-    for (size_t i = 0; i < r->opts->scrape.count; i++)
-        scrape[i] = r->opts->scrape.items[i];
-    if (r->spec && !r->opts->scrape.count)
+    if (r->spec && !r->opts->scrape.count) {
         for (size_t i = 0; i < r->spec->agent.scrape.count && i < ARGS_REPEAT_MAX; i++)
-            scrape[i] = r->spec->agent.scrape.items[i];
+            of_spec[i] = r->spec->agent.scrape.items[i];
+        o.scrape = of_spec;
+    }
     o.root = root;
     o.gpu.nvml = r->opts->gpu_library ? r->opts->gpu_library : getenv("STOKER_NVML_LIB");
     (void)str_copy(r->m.source, sizeof(r->m.source), "agent");

@@ -255,22 +255,15 @@ static enum rc find_serve_url(struct up *u, struct err *err)
     const struct up_part *p = &u->parts[PART_SERVE];
     bool tls = u->args->tls_cert || (u->spec && u->spec->serve.tls_cert);
     char address[HTTP_ADDRESS_MAX];
-    const char *host = address;
+    struct buf url = { 0 };
     int port;
     enum rc rc = http_socket_address(listen_fds_find(&p->sockets, "serve"), address, &port, err);
 
     if (rc != RC_OK)
         return rc;
-    if (str_eq(address, "0.0.0.0"))
-        host = "127.0.0.1";
-    else if (str_eq(address, "::"))
-        host = "::1";
-    if (str_starts(host, "unix:"))
-        (void)str_copy(u->serve_url, sizeof(u->serve_url), host);
-    else
-        (void)snprintf(u->serve_url, sizeof(u->serve_url),
-                       strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", tls ? "https" : "http",
-                       host, port);
+    http_address_url(address, true, tls, port, &url);
+    (void)str_copy(u->serve_url, sizeof(u->serve_url), buf_str(&url));
+    buf_release(&url);
     return RC_OK;
 }
 

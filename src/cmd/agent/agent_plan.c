@@ -14,29 +14,6 @@
 
 /* ---- the spec */
 
-static enum rc read_spec(struct agent_plan *p, const char *path, struct cmd_ctx *ctx,
-                         struct err *err)
-{
-    struct spec_diags diags = { 0 };
-    struct buf text = { 0 };
-    enum rc rc;
-
-    if (!path) {
-        p->spec = spec_default();
-        return RC_OK;
-    }
-    rc = spec_load(path, &p->spec, &diags, err);
-    if (rc != RC_OK && diags.count) {
-        spec_diags_print(&diags, &ctx->err_term, &text);
-        (void)fwrite(buf_str(&text), 1, text.len, stderr);
-        buf_release(&text);
-        *err = (struct err){ 0 }; /* its first message has been told with the others */
-        (void)err_set(err, rc, "could not read '%s'", path);
-    }
-    spec_diags_release(&diags);
-    return rc;
-}
-
 static void add_list(const char **list, size_t cap, const char *const *items, size_t count)
 {
     size_t n = 0;
@@ -309,10 +286,8 @@ static enum rc from_args(struct agent_plan *p, const struct agent_args *a, struc
         root_open(a->root, &p->root, err) || agent_plan_keys(p, a, err) ||
         metrics_of(p, a->metrics_file, err) || page_of(p, a, err))
         return err->code;
-    memcpy(p->origins, a->origins.items, a->origins.count * sizeof(*p->origins));
-    memcpy(p->hosts, a->hosts.items, a->hosts.count * sizeof(*p->hosts));
-    p->o.origins = p->origins;
-    p->o.hosts = p->hosts;
+    p->o.origins = a->origins.items;
+    p->o.hosts = a->hosts.items;
     p->o.root = p->root;
     p->o.gpu.root_path = a->root;
     return RC_OK;
@@ -335,7 +310,12 @@ enum rc agent_plan_make(struct cmd_ctx *ctx, const struct listen_fds *sockets,
 {
     const struct agent_args *a = ctx->opts;
     struct agent_plan *p = xcalloc(1, sizeof(*p));
-    enum rc rc = read_spec(p, a->spec, ctx, err);
+    enum rc rc = RC_OK;
+
+    if (a->spec)
+        rc = cmd_spec_load(ctx, a->spec, &p->spec, err);
+    else
+        p->spec = spec_default();
 
     if (sockets)
         p->sockets = *sockets;

@@ -30,37 +30,11 @@ static const char *listen_of(const struct agent_plan *p, bool metrics)
     return p->o.listen ? p->o.listen : "127.0.0.1";
 }
 
-static void address_of(const struct agent_plan *p, struct agent *a, bool metrics, struct buf *out)
+/* `near`: an address that a browser on this machine can open. */
+static void add_address(const struct agent_plan *p, struct agent *a, bool metrics, bool near,
+                        struct buf *out)
 {
-    const char *l = listen_of(p, metrics);
-    bool six = strchr(l, ':') != NULL;
-
-    if (str_starts(l, "unix:"))
-        buf_adds(out, l);
-    else
-        buf_addf(out, "%s://%s%s%s:%d", p->o.tls_cert ? "https" : "http", six ? "[" : "", l,
-                 six ? "]" : "", agent_port(a, metrics));
-}
-
-/* Of a wildcard: an address that a browser on this machine can open. */
-static void local_address_of(const struct agent_plan *p, struct agent *a, bool metrics,
-                             struct buf *out)
-{
-    const char *l = listen_of(p, metrics);
-
-    if (str_eq(l, "0.0.0.0") || str_eq(l, "::"))
-        buf_addf(out, "%s://%s:%d", p->o.tls_cert ? "https" : "http",
-                 str_eq(l, "::") ? "[::1]" : "127.0.0.1", agent_port(a, metrics));
-    else
-        address_of(p, a, metrics, out);
-}
-
-static bool beyond_loopback(const struct agent_plan *p)
-{
-    const char *page = listen_of(p, false), *metrics = listen_of(p, true);
-
-    return str_eq(page, "0.0.0.0") || str_eq(page, "::") || str_eq(metrics, "0.0.0.0") ||
-           str_eq(metrics, "::");
+    http_address_url(listen_of(p, metrics), near, p->o.tls_cert, agent_port(a, metrics), out);
 }
 
 static void tell_start(struct agent *a, const struct agent_plan *p)
@@ -68,15 +42,15 @@ static void tell_start(struct agent *a, const struct agent_plan *p)
     struct buf at = { 0 };
 
     if (agent_port(a, false) >= 0) {
-        address_of(p, a, false, &at);
+        add_address(p, a, false, false, &at);
         (void)fprintf(stderr, "stoker agent: page %s/\n", buf_str(&at));
     }
     if (agent_port(a, true) >= 0) {
         buf_reset(&at);
-        address_of(p, a, true, &at);
+        add_address(p, a, true, false, &at);
         (void)fprintf(stderr, "stoker agent: metrics %s/metrics\n", buf_str(&at));
     }
-    if (beyond_loopback(p))
+    if (http_address_any(listen_of(p, false)) || http_address_any(listen_of(p, true)))
         (void)fprintf(stderr, "stoker agent: listens on every address of this machine%s\n",
                       p->o.token ? "" : ", without a token");
     if (p->o.demo)
@@ -93,11 +67,11 @@ static void tell_ready(struct agent *a, const struct agent_plan *p, bool quiet)
     buf_adds(&text, "READY=1\nSTATUS=watching");
     if (agent_port(a, false) >= 0) {
         buf_adds(&text, "\nX_STOKER_PAGE=");
-        local_address_of(p, a, false, &text);
+        add_address(p, a, false, true, &text);
     }
     if (agent_port(a, true) >= 0) {
         buf_adds(&text, "\nX_STOKER_METRICS=");
-        local_address_of(p, a, true, &text);
+        add_address(p, a, true, true, &text);
     }
     notify_send(buf_str(&text));
     buf_release(&text);
@@ -109,11 +83,8 @@ static void reload(struct cmd_ctx *ctx, struct agent *a, struct agent_plan **pla
 {
     struct agent_plan *fresh = NULL;
     struct err err = { 0 };
-    char text[64];
 
-    (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
-                   (long long)(clock_mono_ns() / 1000));
-    notify_send(text);
+    notify_reloading();
     if (agent_plan_make(ctx, &(*plan)->sockets, &fresh, &err) || agent_reload(a, &fresh->o, &err)) {
         log_warn("what is watched stays as it was: %s", err.msg);
         agent_plan_free(fresh);

@@ -42,7 +42,6 @@ struct agent_plan {
     struct root *root;
     struct cmd_keys keys;
     struct cmd_watch watch; /* of tokens and TLS files */
-    const char *origins[ARGS_REPEAT_MAX + 1], *hosts[ARGS_REPEAT_MAX + 1];
     struct listen_fds sockets;     /* handed over by who started it */
     char listen[HTTP_ADDRESS_MAX]; /* of those */
     char history[FILE_PATH_MAX];

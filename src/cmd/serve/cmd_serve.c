@@ -42,22 +42,12 @@ static void tell_start(const struct serve *s, const struct serve_plan *p,
     (void)fprintf(stderr, "stoker serve: %s", local ? p->o.listen : buf_str(&at));
     if (p->o.port_count > 1 && !local && serve_port(s, 1))
         (void)fprintf(stderr, " and :%d", serve_port(s, 1));
-    if (str_eq(p->o.listen, "0.0.0.0") || str_eq(p->o.listen, "::"))
+    if (p->o.listen && http_address_any(p->o.listen))
         (void)fprintf(stderr, " on every address");
     (void)fprintf(stderr, ", %zu model%s\ntry: %s\n", p->o.model_count,
                   p->o.model_count == 1 ? "" : "s", buf_str(&curl));
     buf_release(&at);
     buf_release(&curl);
-}
-
-/* systemd wants the time with it, so that an older answer does not count. */
-static void tell_reloading(void)
-{
-    char text[64];
-
-    (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
-                   (long long)(clock_mono_ns() / 1000));
-    notify_send(text);
 }
 
 /* `first` is what the server was started with, *plan what its models come from now. */
@@ -67,7 +57,7 @@ static void reload(struct cmd_ctx *ctx, struct serve *s, const struct serve_plan
     struct err err = { 0 };
     struct serve_plan *fresh = NULL;
 
-    tell_reloading();
+    notify_reloading();
     enum rc rc = serve_plan_make(ctx, first->o.workers, &first->sockets, false, &fresh, &err);
     struct buf late = { 0 };
     if (rc == RC_OK)

@@ -228,18 +228,8 @@ static void serve_of_spec(struct serve_plan *p, const struct spec_serve *s)
 static enum rc from_spec(struct serve_plan *p, const char *path, struct cmd_ctx *ctx,
                          struct err *err)
 {
-    struct spec_diags diags = { 0 };
-    struct buf text = { 0 };
-    enum rc rc = spec_load(path, &p->spec, &diags, err);
+    enum rc rc = cmd_spec_load(ctx, path, &p->spec, err);
 
-    if (rc != RC_OK && diags.count) {
-        spec_diags_print(&diags, &ctx->err_term, &text);
-        (void)fwrite(buf_str(&text), 1, text.len, stderr);
-        buf_release(&text);
-        *err = (struct err){ 0 }; /* its first message has been told with the others */
-        (void)err_set(err, rc, "could not read '%s'", path);
-    }
-    spec_diags_release(&diags);
     if (rc != RC_OK)
         return rc;
     serve_of_spec(p, &p->spec->serve);
@@ -443,24 +433,11 @@ enum rc serve_plan_keys(struct serve_plan *p, const struct serve_args *a, struct
     return rc;
 }
 
-static void names_of_args(struct serve_plan *p, const struct serve_args *a)
-{
-    const struct spec_strs none = { 0 };
-    const struct spec_strs *of_spec =
-        p->spec && !a->origins.count ? &p->spec->serve.allow_origin : &none;
-
-    memcpy(p->origins, a->origins.items, a->origins.count * sizeof(*p->origins));
-    for (size_t i = 0; i < of_spec->count && i < ARGS_REPEAT_MAX; i++)
-        p->origins[i] = of_spec->items[i];
-    memcpy(p->hosts, a->hosts.items, a->hosts.count * sizeof(*p->hosts));
-    p->o.origins = p->origins;
-    p->o.hosts = p->hosts;
-    p->o.admin_socket = a->admin_socket;
-}
-
 static enum rc from_args(struct serve_plan *p, const struct cmd_ctx *ctx, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
+    const struct spec_strs *of_spec =
+        p->spec && !a->origins.count ? &p->spec->serve.allow_origin : NULL;
     enum rc rc = sizes_of_args(p, a, err);
 
     p->o.listen = a->listen ? a->listen : p->o.listen;
@@ -485,7 +462,11 @@ static enum rc from_args(struct serve_plan *p, const struct cmd_ctx *ctx, struct
         rc = model_of_arg(p, a->models.items[i], ctx, err);
     if (rc == RC_OK)
         rc = loads_of_args(p, a, err);
-    names_of_args(p, a);
+    for (size_t i = 0; of_spec && i < of_spec->count && i < ARGS_REPEAT_MAX; i++)
+        p->origins[i] = of_spec->items[i];
+    p->o.origins = of_spec ? p->origins : a->origins.items;
+    p->o.hosts = a->hosts.items;
+    p->o.admin_socket = a->admin_socket;
     if (rc == RC_OK)
         rc = serve_plan_keys(p, a, err);
     if (rc == RC_OK && !p->o.model_count) {

@@ -29,34 +29,25 @@ void serve_sample(const struct serve_plan *p, struct serve_sample *out)
     *out = samples[i];
 }
 
-/* An address that listens everywhere is reached here. */
-static const char *host_of(const struct serve_plan *p)
+void serve_address(const struct serve_plan *p, int port, struct buf *out)
 {
     const char *a = p->o.listen ? p->o.listen : "127.0.0.1";
 
-    return str_eq(a, "0.0.0.0") ? "127.0.0.1" : str_eq(a, "::") ? "::1" : a;
-}
-
-void serve_address(const struct serve_plan *p, int port, struct buf *out)
-{
-    const char *host = host_of(p), *scheme = p->o.tls_cert ? "https" : "http";
-
-    if (str_starts(host, "unix:"))
+    if (str_starts(a, "unix:"))
         buf_adds(out, "http://localhost"); /* plain, whatever the ports speak */
     else
-        buf_addf(out, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", scheme, host, port);
+        http_address_url(a, true, p->o.tls_cert, port, out);
 }
 
 void serve_curl(const struct serve_plan *p, const struct serve_args *a, int port, struct buf *out)
 {
     const char *token = a->token_file ? a->token_file : p->spec ? p->spec->serve.token_file : NULL;
-    const char *host = host_of(p);
     struct serve_sample s;
 
     serve_sample(p, &s);
     buf_adds(out, "curl -s ");
-    if (str_starts(host, "unix:"))
-        buf_addf(out, "--unix-socket %s ", host + 5);
+    if (p->o.listen && str_starts(p->o.listen, "unix:"))
+        buf_addf(out, "--unix-socket %s ", p->o.listen + 5);
     else if (p->o.tls_cert)
         buf_addf(out, "--cacert %s ", p->o.tls_cert);
     if (token)

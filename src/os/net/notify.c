@@ -2,8 +2,10 @@
 #include "os/net/notify.h"
 
 #include "base/str.h"
+#include "os/clock.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,6 +29,15 @@ void notify_send(const char *lines)
     (void)sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (const struct sockaddr *)&a,
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
     close(fd);
+}
+
+void notify_reloading(void)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
+                   (long long)(clock_mono_ns() / 1000));
+    notify_send(text);
 }
 
 uint64_t notify_watchdog_us(void)

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 void notify_send(const char *lines);
+/* RELOADING=1, with the time, so that an older READY=1 does not count. */
+void notify_reloading(void);
 /* Microseconds between two "WATCHDOG=1" that the manager wants; 0: none. */
 uint64_t notify_watchdog_us(void);
 
