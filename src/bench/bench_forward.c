@@ -38,7 +38,7 @@ static size_t rows_of(const struct eng_batch *b, enum eng_want want)
 }
 
 /* One batch after the other: what the device's clock is asked about. */
-static enum rc pass(struct passes *p, struct err *err)
+static enum rc run_pass(struct passes *p, struct err *err)
 {
     const struct eng_ops *ops = eng_ops_of(p->e);
     int64_t start = clock_mono_ns();
@@ -59,8 +59,8 @@ static enum rc pass(struct passes *p, struct err *err)
 }
 
 /* Takes a batch if there is room for it; one that never has any runs by itself. */
-static enum rc send(struct passes *p, const struct eng_batch *b, bool idle, float *out, bool *sent,
-                    bool *ended, struct err *err)
+static enum rc send_batch(struct passes *p, const struct eng_batch *b, bool idle, float *out,
+                          bool *sent, bool *ended, struct err *err)
 {
     struct err why = { 0 };
     enum rc rc = eng_submit(p->e, b, p->want, out, &why);
@@ -89,7 +89,7 @@ static enum rc pass_ahead(struct passes *p, struct err *err)
         enum rc rc = RC_OK;
 
         if (in < count && in - out < ENG_IN_FLIGHT)
-            rc = send(p, &b[in], in == out, to, &sent, &ended, err);
+            rc = send_batch(p, &b[in], in == out, to, &sent, &ended, err);
         if (rc == RC_OK && !sent)
             rc = eng_collect(p->e, &b[out], p->want, from, &ended, err);
         if (rc != RC_OK)
@@ -110,7 +110,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *v, size_t n)
+static double median_of(double *v, size_t n)
 {
     qsort(v, n, sizeof(*v), by_value);
     return v[n / 2];
@@ -122,9 +122,9 @@ struct times { /* of passes, in ms */
 };
 
 /* Passes that count, behind those that warm up; these take as long as those at most. */
-static enum rc repeat(struct passes *p, const struct forward_opts *o,
-                      enum rc (*one)(struct passes *p, struct err *err), struct times *t,
-                      struct err *err)
+static enum rc repeat_passes(struct passes *p, const struct forward_opts *o,
+                             enum rc (*one)(struct passes *p, struct err *err), struct times *t,
+                             struct err *err)
 {
     int64_t span = (int64_t)(o->seconds * 1e9), end = clock_mono_ns() + span;
     size_t most = o->passes ? o->passes : FORWARD_PASSES_MAX;
@@ -143,12 +143,12 @@ static enum rc repeat(struct passes *p, const struct forward_opts *o,
     return rc;
 }
 
-static enum rc measure(struct passes *p, const struct forward_opts *o, struct forward_figures *f,
-                       struct err *err)
+static enum rc measure_case(struct passes *p, const struct forward_opts *o,
+                            struct forward_figures *f, struct err *err)
 {
     bool ahead = p->batches->count > 1 && eng_can_submit(p->e);
     struct times *t = xcalloc(1, sizeof(*t));
-    enum rc rc = pass(p, err);
+    enum rc rc = run_pass(p, err);
 
     f->first_ms = p->ms;
     p->steady = true;
@@ -157,16 +157,16 @@ static enum rc measure(struct passes *p, const struct forward_opts *o, struct fo
         t->host[0] = p->ms;
         t->device[t->count++] = p->device_ms;
     } else if (rc == RC_OK) {
-        rc = repeat(p, o, pass, t, err);
+        rc = repeat_passes(p, o, run_pass, t, err);
     }
     if (rc == RC_OK) {
         f->passes = t->count;
-        f->device_ms = median(t->device, t->count);
+        f->device_ms = median_of(t->device, t->count);
     }
     if (rc == RC_OK && ahead)
-        rc = repeat(p, o, pass_ahead, t, err);
+        rc = repeat_passes(p, o, pass_ahead, t, err);
     if (rc == RC_OK) {
-        f->ms = median(t->host, t->count);
+        f->ms = median_of(t->host, t->count);
         f->ms_least = t->host[0]; /* sorted by now */
         f->steady = p->steady;
     }
@@ -289,7 +289,7 @@ enum rc forward_run(struct eng *e, const char *name, const struct forward_opts *
     p.first = xcalloc(p.floats, sizeof(*p.first));
     f.batches = batches.count;
     f.operations = case_operations(&f.what, e->model);
-    rc = measure(&p, o, &f, err);
+    rc = measure_case(&p, o, &f, err);
     if (rc == RC_OK)
         rc = use_rows(&p, o, &f, err);
     free(p.out);
@@ -331,7 +331,7 @@ enum rc forward_swap(struct eng *e, struct forward_swap *out, struct err *err)
 }
 
 /* ---- text ---- */
-static double tflops(const struct forward_figures *f, double ms)
+static double tflops_of(const struct forward_figures *f, double ms)
 {
     return f->operations / ms * 1e-9;
 }
@@ -360,7 +360,7 @@ static void text_case(struct table *t, const struct forward_figures *f, bool dev
         cell_ms(t, COLOUR_BOLD, f->device_ms);
     table_cell(t, COLOUR_BOLD, "%s",
                progress_count((uint64_t)llround((double)f->what.tokens / best * 1e3), text));
-    table_cell(t, COLOUR_NONE, "%.4g", tflops(f, best));
+    table_cell(t, COLOUR_NONE, "%.4g", tflops_of(f, best));
 }
 
 void forward_text(const struct forward_report *r, const struct term *term, struct buf *out)
@@ -422,8 +422,8 @@ static void json_case(struct json_out *w, const struct forward_figures *f)
     kv_num(w, "device_ms", f->device_ms);
     kv_num(w, "tokens_per_s", tokens / f->ms * 1e3);
     kv_num(w, "device_tokens_per_s", tokens / f->device_ms * 1e3);
-    kv_num(w, "tflops", tflops(f, f->ms));
-    kv_num(w, "device_tflops", tflops(f, f->device_ms));
+    kv_num(w, "tflops", tflops_of(f, f->ms));
+    kv_num(w, "device_tflops", tflops_of(f, f->device_ms));
     json_kv_bool(w, "steady", f->steady);
     kv_num(w, "cosine_least", f->compared ? f->cosine : NAN);
     kv_num(w, "difference_largest", f->compared ? f->differ : NAN);

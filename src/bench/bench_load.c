@@ -126,7 +126,7 @@ static enum rc check_reply(const struct bench_load *l, const struct client_done 
 }
 
 /* LOAD_KINDS: it was good. */
-static enum load_kind judge(struct bench_load *l, const struct client_done *d)
+static enum load_kind judge_reply(struct bench_load *l, const struct client_done *d)
 {
     static const enum load_kind kinds[] = { LOAD_KINDS, LOAD_CONNECT, LOAD_TIMEOUT, LOAD_RESET,
                                             LOAD_GARBAGE };
@@ -165,7 +165,7 @@ static void on_done(void *arg, const struct client_done *d)
     struct bench_load *l = arg;
     struct load_flight *f = &l->flights[d->slot];
     struct load_stats *s = l->stats;
-    enum load_kind kind = judge(l, d);
+    enum load_kind kind = judge_reply(l, d);
     uint64_t took = d->done_ns > f->due_ns ? (uint64_t)(d->done_ns - f->due_ns) : 0;
 
     if (kind == LOAD_CONNECT)
@@ -269,7 +269,7 @@ static void count_unsent(struct bench_load *l, int64_t now)
 }
 
 /* ---- a run ---- */
-static void tell(struct bench_load *l, int64_t now)
+static void tell_progress(struct bench_load *l, int64_t now)
 {
     const struct load_stats *s = l->stats;
     double seconds = (double)(now - l->tick.ns) / 1e9;
@@ -303,7 +303,7 @@ static bool must_end(struct bench_load *l)
     return l->stats->stopped || l->stats->too_many_errors;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t least_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -326,7 +326,7 @@ static void look_at_span(const struct bench_load *l, struct load_span *sp, int64
 }
 
 /* Sends until the window is over, then waits for what counts, at most a timeout long. */
-static enum rc work(struct bench_load *l, struct load_span *sp, struct err *err)
+static enum rc run_window(struct bench_load *l, struct load_span *sp, struct err *err)
 {
     for (;;) {
         int64_t now = clock_mono_ns(), wake;
@@ -338,19 +338,19 @@ static enum rc work(struct bench_load *l, struct load_span *sp, struct err *err)
         if (l->end_ns < INT64_MAX && now > l->end_ns + l->o.timeout_ns)
             return RC_OK;
         if (now < l->begin_ns)
-            wake = least(wake, l->begin_ns);
+            wake = least_of(wake, l->begin_ns);
         if (now < l->end_ns)
-            wake = least(wake, l->end_ns);
+            wake = least_of(wake, l->end_ns);
         if (l->o.tick)
-            wake = least(wake, l->tick.ns + l->o.tick_ns);
-        if (client_poll(l->client, least(wake, now + 100000000), err))
+            wake = least_of(wake, l->tick.ns + l->o.tick_ns);
+        if (client_poll(l->client, least_of(wake, now + 100000000), err))
             return err->code;
-        tell(l, clock_mono_ns());
+        tell_progress(l, clock_mono_ns());
     }
 }
 
 /* Nothing of this run is under way when the next begins. */
-static enum rc settle(struct bench_load *l, struct err *err)
+static enum rc settle_requests(struct bench_load *l, struct err *err)
 {
     int64_t until = clock_mono_ns() + l->o.timeout_ns;
 
@@ -404,13 +404,13 @@ enum rc load_run(struct bench_load *l, int64_t warmup_ns, int64_t duration_ns,
     l->tick.tokens = io->done_tokens;
     if (l->o.rate > 0)
         l->due_ns += gap_ns(l);
-    rc = work(l, &sp, err);
+    rc = run_window(l, &sp, err);
     now = clock_mono_ns();
     count_unsent(l, now);
     close_window(l, &sp, now);
     l->end_ns = l->begin_ns; /* what ends from here on counts for no rate */
     if (!rc)
-        rc = settle(l, err);
+        rc = settle_requests(l, err);
     io->requests -= l->counting; /* cut by a stop: nobody knows what they had become */
     after = client_counts(l->client);
     add_counts(io, &before, &after);

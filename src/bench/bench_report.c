@@ -105,7 +105,7 @@ double report_p99_ratio(const struct report *r)
 }
 
 /* ---- text ---- */
-static void row(struct table *t, const char *what)
+static void text_row(struct table *t, const char *what)
 {
     table_row(t);
     table_cell(t, COLOUR_DIM, "%s", what);
@@ -144,9 +144,9 @@ static void cell_ms(struct table *t, const struct hist *h, double ns)
 
 static void text_requests(const struct report *r, struct table *t)
 {
-    row(t, "requests");
+    text_row(t, "requests");
     EACH(r, s) cell_count(t, COLOUR_NONE, s->stats.requests);
-    row(t, "errors");
+    text_row(t, "errors");
     EACH(r, s)
     cell_count(t, load_errors(&s->stats) ? COLOUR_RED : COLOUR_NONE, load_errors(&s->stats));
     for (int k = 0; k < LOAD_KINDS; k++) {
@@ -155,60 +155,60 @@ static void text_requests(const struct report *r, struct table *t)
         if (!r->sides[0].stats.errors[k] && !r->sides[1].stats.errors[k])
             continue;
         snprintf(name, sizeof(name), "  %s", load_kind_name((enum load_kind)k));
-        row(t, name);
+        text_row(t, name);
         EACH(r, s) cell_count(t, COLOUR_RED, s->stats.errors[k]);
     }
     if (r->sides[0].stats.resent || r->sides[1].stats.resent) {
-        row(t, "sent again");
+        text_row(t, "sent again");
         EACH(r, s) cell_count(t, s->stats.resent ? COLOUR_RED : COLOUR_NONE, s->stats.resent);
     }
-    row(t, "requests/s");
+    text_row(t, "requests/s");
     EACH(r, s) cell_rate(t, per_second(&s->stats, s->stats.done_good));
-    row(t, r->opts->route == API_EMBED ? "texts/s" : "documents/s");
+    text_row(t, r->opts->route == API_EMBED ? "texts/s" : "documents/s");
     EACH(r, s) cell_rate(t, per_second(&s->stats, s->stats.done_items));
-    row(t, "tokens/s");
+    text_row(t, "tokens/s");
     EACH(r, s) cell_rate(t, tokens_per_second(&s->stats));
 }
 
 static void text_latency(const struct report *r, struct table *t)
 {
-    row(t, r->opts->rate > 0 ? "latency min" : "service time min");
+    text_row(t, r->opts->rate > 0 ? "latency min" : "service time min");
     EACH(r, s) cell_ms(t, &s->stats.latency, (double)s->stats.latency.least);
     for (size_t i = 0; i < ARRAY_SIZE(percentiles); i++) {
         char name[32];
 
         snprintf(name, sizeof(name), "  %s", percentiles[i].name);
-        row(t, name);
+        text_row(t, name);
         EACH(r, s)
         cell_ms(t, &s->stats.latency, (double)hist_quantile(&s->stats.latency, percentiles[i].q));
     }
-    row(t, "  max");
+    text_row(t, "  max");
     EACH(r, s) cell_ms(t, &s->stats.latency, (double)s->stats.latency.greatest);
-    row(t, "  mean");
+    text_row(t, "  mean");
     EACH(r, s) cell_ms(t, &s->stats.latency, hist_mean(&s->stats.latency));
     if (r->sides[0].stats.failed.count || r->sides[1].stats.failed.count) {
-        row(t, "errors came after, p99");
+        text_row(t, "errors came after, p99");
         EACH(r, s)
         cell_ms(t, &s->stats.failed, (double)hist_quantile(&s->stats.failed, 0.99));
     }
     if (r->opts->rate > 0) {
-        row(t, "sent late, p99");
+        text_row(t, "sent late, p99");
         EACH(r, s) cell_ms(t, &s->stats.lag, (double)hist_quantile(&s->stats.lag, 0.99));
     }
 }
 
 static void text_client(const struct report *r, struct table *t)
 {
-    row(t, "connections opened");
+    text_row(t, "connections opened");
     EACH(r, s) cell_count(t, COLOUR_NONE, s->stats.connects);
-    row(t, "measured for");
+    text_row(t, "measured for");
     EACH(r, s) table_cell(t, COLOUR_NONE, "%.2f s", s->stats.seconds);
-    row(t, "this client's CPU time");
+    text_row(t, "this client's CPU time");
     EACH(r, s)
     table_cell(t, COLOUR_NONE, "%.2f s (%.0f%%)", s->stats.cpu_s,
                s->stats.seconds > 0 ? s->stats.cpu_s / s->stats.seconds * 100 : 0);
     if (r->opts->check && r->opts->route == API_EMBED) {
-        row(t, "vectors checked, width");
+        text_row(t, "vectors checked, width");
         EACH(r, s) table_cell(t, COLOUR_NONE, "%zu", s->stats.width);
     }
 }
@@ -358,8 +358,8 @@ void report_json(const struct report *r, struct buf *out)
 }
 
 /* ---- RESULT lines ---- */
-static void result(struct buf *out, const char *prefix, const char *name, double v,
-                   const char *unit)
+static void result_line(struct buf *out, const char *prefix, const char *name, double v,
+                        const char *unit)
 {
     if (isfinite(v))
         buf_addf(out, "RESULT %s.%s %.5g %s\n", prefix, name, v, unit);
@@ -367,15 +367,15 @@ static void result(struct buf *out, const char *prefix, const char *name, double
 
 static void side_results(const struct load_stats *s, const char *prefix, struct buf *out)
 {
-    result(out, prefix, "rps", per_second(s, s->done_good), "requests/s");
-    result(out, prefix, "items", per_second(s, s->done_items), "items/s");
-    result(out, prefix, "tokens", tokens_per_second(s), "tokens/s");
-    result(out, prefix, "p50", s->latency.count ? ms_of(hist_quantile(&s->latency, 0.5)) : NAN,
-           "ms");
-    result(out, prefix, "p99", s->latency.count ? ms_of(hist_quantile(&s->latency, 0.99)) : NAN,
-           "ms");
-    result(out, prefix, "errors", (double)load_errors(s), "requests");
-    result(out, prefix, "client_cpu", s->cpu_s, "s");
+    result_line(out, prefix, "rps", per_second(s, s->done_good), "requests/s");
+    result_line(out, prefix, "items", per_second(s, s->done_items), "items/s");
+    result_line(out, prefix, "tokens", tokens_per_second(s), "tokens/s");
+    result_line(out, prefix, "p50", s->latency.count ? ms_of(hist_quantile(&s->latency, 0.5)) : NAN,
+                "ms");
+    result_line(out, prefix, "p99",
+                s->latency.count ? ms_of(hist_quantile(&s->latency, 0.99)) : NAN, "ms");
+    result_line(out, prefix, "errors", (double)load_errors(s), "requests");
+    result_line(out, prefix, "client_cpu", s->cpu_s, "s");
 }
 
 void report_results(const struct report *r, const char *prefix, struct buf *out)
@@ -392,6 +392,6 @@ void report_results(const struct report *r, const char *prefix, struct buf *out)
         side_results(&r->sides[i].stats, buf_str(&name), out);
     }
     buf_release(&name);
-    result(out, prefix, "rps", report_rps_ratio(r), "x");
-    result(out, prefix, "p99", report_p99_ratio(r), "x");
+    result_line(out, prefix, "rps", report_rps_ratio(r), "x");
+    result_line(out, prefix, "p99", report_p99_ratio(r), "x");
 }

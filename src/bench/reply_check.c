@@ -66,7 +66,7 @@ struct scan {
     struct err *err;
 };
 
-static enum rc wrong(struct scan *s, const char *why)
+static enum rc wrong_at(struct scan *s, const char *why)
 {
     return err_set(s->err, RC_PARSE, "%s", why);
 }
@@ -85,7 +85,7 @@ static enum rc scan_string(struct scan *s, const char **out, size_t *out_len)
         if (*s->p == '\\' && s->p + 1 < s->end)
             s->p++;
     if (s->p >= s->end)
-        return wrong(s, "the body ends inside a string");
+        return wrong_at(s, "the body ends inside a string");
     *out = start;
     *out_len = (size_t)(s->p++ - start);
     return RC_OK;
@@ -122,7 +122,7 @@ static enum rc scan_number(struct scan *s)
         text[n++] = *s->p++;
     text[n] = '\0';
     if (!str_to_f64(text, &v) || !isfinite(v))
-        return wrong(s, "a number is not finite, or no number");
+        return wrong_at(s, "a number is not finite, or no number");
     if (s->depth) {
         struct reply_level *l = &s->levels[s->depth - 1];
 
@@ -146,10 +146,10 @@ static enum rc scan_word(struct scan *s)
         if (s->depth && !s->levels[s->depth - 1].object)
             s->levels[s->depth - 1].others++;
         if (i == 2 && key == KEY_SCORE)
-            return wrong(s, "a score is null");
+            return wrong_at(s, "a score is null");
         return RC_OK;
     }
-    return wrong(s, "a number is not finite, or the body is no JSON");
+    return wrong_at(s, "a number is not finite, or the body is no JSON");
 }
 
 static enum rc open_level(struct scan *s, bool object)
@@ -157,7 +157,7 @@ static enum rc open_level(struct scan *s, bool object)
     enum key key = nearest_key(s);
 
     if (s->depth == CHECK_DEPTH_MAX)
-        return wrong(s, "the body is nested too deep");
+        return wrong_at(s, "the body is nested too deep");
     if (s->depth && !s->levels[s->depth - 1].object)
         s->levels[s->depth - 1].others++;
     s->levels[s->depth++] =
@@ -175,7 +175,7 @@ static enum rc close_level(struct scan *s)
     if (l->object || (l->key != KEY_NONE && l->key != KEY_VECTOR) || !l->numbers)
         return RC_OK;
     if (l->others)
-        return wrong(s, "a vector holds something that is no number");
+        return wrong_at(s, "a vector holds something that is no number");
     if (s->found.vectors++ && s->found.width != l->numbers)
         return err_set(s->err, RC_PARSE, "a vector has %zu numbers, another %zu", s->found.width,
                        l->numbers);
@@ -189,12 +189,12 @@ static enum rc scan_key(struct scan *s)
     size_t len = 0;
 
     if (*s->p != '"')
-        return wrong(s, "a member has no name");
+        return wrong_at(s, "a member has no name");
     if (scan_string(s, &key, &len))
         return RC_PARSE;
     skip_space(s);
     if (s->p >= s->end || *s->p++ != ':')
-        return wrong(s, "':' is missing");
+        return wrong_at(s, "':' is missing");
     skip_space(s);
     s->levels[s->depth - 1].key = key_of(key, len);
     return RC_OK;
@@ -207,7 +207,7 @@ static enum rc scan_value(struct scan *s)
     size_t len;
 
     if (s->p >= s->end)
-        return wrong(s, "the body ends too early");
+        return wrong_at(s, "the body ends too early");
     if (*s->p == '{' || *s->p == '[')
         return open_level(s, *s->p == '{');
     if (*s->p == '"') {
@@ -227,17 +227,17 @@ static enum rc scan_between(struct scan *s, bool begun, bool *out_value)
 
     *out_value = false;
     if (s->p >= s->end)
-        return wrong(s, "the body ends too early");
+        return wrong_at(s, "the body ends too early");
     if (*s->p == (l->object ? '}' : ']'))
         return close_level(s);
     if (begun) {
         if (*s->p != ',')
-            return wrong(s, "',' is missing");
+            return wrong_at(s, "',' is missing");
         s->p++;
         skip_space(s);
     }
     if (l->object && (s->p >= s->end || scan_key(s)))
-        return wrong(s, "the body ends too early");
+        return wrong_at(s, "the body ends too early");
     *out_value = true;
     return RC_OK;
 }
@@ -267,7 +267,7 @@ enum rc check_body(const char *text, size_t len, struct check_found *out, struct
     }
     skip_space(&s);
     if (s.p != s.end)
-        return wrong(&s, "something stands behind the body's end");
+        return wrong_at(&s, "something stands behind the body's end");
     *out = s.found;
     return RC_OK;
 }

@@ -66,8 +66,8 @@ static enum rc read_opts(const struct engine_opts *o, struct eng_opts *eo, struc
     return RC_OK;
 }
 
-static enum rc load(const char *name, const struct eng_opts *eo, struct model **m, struct eng **e,
-                    struct forward_start *out, struct err *err)
+static enum rc load_engine(const char *name, const struct eng_opts *eo, struct model **m,
+                           struct eng **e, struct forward_start *out, struct err *err)
 {
     int64_t start = clock_mono_ns(), opened;
     char dir[PATH_MAX];
@@ -115,7 +115,7 @@ static enum rc run_engine(struct cmd_ctx *ctx, struct err *err)
     enum rc rc = read_opts(o, &eo, &fo, err);
 
     if (rc == RC_OK)
-        rc = load(ctx->argv[0], &eo, &m, &e, &r->start, err);
+        rc = load_engine(ctx->argv[0], &eo, &m, &e, &r->start, err);
     if (rc == RC_OK) {
         fo.want = want_of(o, m);
         rc = o->swap ? forward_swap(e, &r->swap, err) : RC_OK;

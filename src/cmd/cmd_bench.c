@@ -275,7 +275,7 @@ static void fill_side(struct report_side *s, const struct bench_target *t,
 }
 
 /* What the figures mean for the exit status. */
-static enum rc verdict(const struct report *r, struct err *err)
+static enum rc tell_verdict(const struct report *r, struct err *err)
 {
     for (size_t i = 0; i < r->count; i++) {
         const struct load_stats *s = &r->sides[i].stats;
@@ -308,7 +308,7 @@ static enum rc run_report(struct cmd_ctx *ctx, const struct bench_opts *o, struc
         report_text(r, &ctx->out_term, &ctx->out);
     if (o->result_prefix)
         report_results(r, o->result_prefix, &ctx->out);
-    return verdict(r, err);
+    return tell_verdict(r, err);
 }
 
 static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)

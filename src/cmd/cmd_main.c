@@ -52,7 +52,7 @@ static void print_error(struct err *err, const struct term *term)
     buf_release(&text);
 }
 
-static int fail(struct err *err, const struct term *term)
+static int fail_with(struct err *err, const struct term *term)
 {
     if (err->msg[0])
         print_error(err, term);
@@ -68,9 +68,9 @@ static int print_out(struct buf *out, const struct term *term)
     if (out->over) {
         err_set(&err, RC_LIMIT, "the output is larger than %zu bytes",
                 out->max ? out->max : (size_t)BUF_MAX_DEFAULT);
-        return fail(&err, term);
+        return fail_with(&err, term);
     }
-    return out_write(out, &gone, &err) ? fail(&err, term) : 0;
+    return out_write(out, &gone, &err) ? fail_with(&err, term) : 0;
 }
 
 static enum rc run_parsed(struct cmd_ctx *ctx, const struct cmd_call *call, struct err *err)
@@ -107,7 +107,7 @@ static int run_command(const struct cmd *parent, const struct cmd *c, int argc, 
     printed = print_out(&ctx.out, &ctx.err_term);
     if (rc && err.code == RC_OK)
         err.code = rc; /* a result that is a failure, already told on stdout */
-    status = rc ? fail(&err, &ctx.err_term) : printed ? printed : ctx.status;
+    status = rc ? fail_with(&err, &ctx.err_term) : printed ? printed : ctx.status;
     buf_release(&ctx.out);
     cmd_call_release(&call);
     return status;
@@ -118,7 +118,7 @@ static int unknown_command(const struct cmd *parent, const char *name, const str
     struct err err = { 0 };
 
     cmd_unknown(parent, name, &err);
-    return fail(&err, term);
+    return fail_with(&err, term);
 }
 
 /* What a command line without a command prints. */
@@ -136,7 +136,7 @@ static int top_level(const char *arg, const struct term *err_term)
     else {
         err_hint(&err, "Run 'stoker help' for the list of commands.");
         err_set(&err, RC_USAGE, "unknown option '%s' before a command", arg);
-        return fail(&err, err_term);
+        return fail_with(&err, err_term);
     }
     status = print_out(&out, err_term);
     buf_release(&out);
@@ -158,7 +158,7 @@ static int show_subs(const struct cmd *c, const char *arg, const struct term *er
 
         err_hint(&err, "Run 'stoker help %s' for the list of commands.", c->name);
         err_set(&err, RC_USAGE, "unknown option '%s' before a command of '%s'", arg, c->name);
-        return fail(&err, err_term);
+        return fail_with(&err, err_term);
     }
     cmd_help_one(&out_term, NULL, c, &out);
     status = print_out(&out, err_term);

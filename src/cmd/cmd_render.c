@@ -91,7 +91,7 @@ static enum rc names_known(const struct cmd_ctx *ctx, struct err *err)
     return RC_OK;
 }
 
-static void choose(const struct cmd_ctx *ctx, const struct spec *s, struct chosen *out)
+static void choose_targets(const struct cmd_ctx *ctx, const struct spec *s, struct chosen *out)
 {
     for (int i = 0; i < ctx->argc; i++) {
         const struct render_target *t = render_target_find(ctx->argv[i]);
@@ -176,7 +176,7 @@ static enum rc spec_render(struct spec *s, bool whole, struct spec_diags *diags,
 
     if (!whole && w->paths.count)
         return RC_OK;
-    choose(w->ctx, s, chosen);
+    choose_targets(w->ctx, s, chosen);
     rc = render_run(&(struct render_input){ .spec = s,
                                             .machines = w->machines,
                                             .machine_count = w->paths.count,

@@ -44,7 +44,7 @@ struct tokenize_job {
 };
 
 /* ---- output ---- */
-static enum rc flush(struct tokenize_job *j, struct err *err)
+static enum rc flush_lines(struct tokenize_job *j, struct err *err)
 {
     if (j->out->over)
         return err_set(err, RC_LIMIT, "the result of line %zu of '%s' is too long", j->line,
@@ -196,12 +196,12 @@ static enum rc one_line(struct tokenize_job *j, const char *p, size_t len, struc
     rc = j->o->decode ? decode_line(j, p, len, err) : encode_line(j, p, len, err);
     if (rc)
         return err_ctx(err, "line %zu of '%s'", j->line, j->name);
-    return j->out->len >= FLUSH_BYTES ? flush(j, err) : RC_OK;
+    return j->out->len >= FLUSH_BYTES ? flush_lines(j, err) : RC_OK;
 }
 
 /* ---- files ---- */
 /* Whole lines of in[0..len); what is left of the last one is moved to the front. */
-static enum rc lines(struct tokenize_job *j, struct buf *in, struct err *err)
+static enum rc take_lines(struct tokenize_job *j, struct buf *in, struct err *err)
 {
     size_t at = 0;
     enum rc rc = RC_OK;
@@ -234,7 +234,7 @@ static enum rc read_lines(struct tokenize_job *j, int fd, struct buf *in, struct
         if (n <= 0)
             break;
         buf_add(in, block, (size_t)n);
-        rc = lines(j, in, err);
+        rc = take_lines(j, in, err);
         if (!rc && in->len > TOK_TEXT_MAX)
             rc = err_set(err, RC_LIMIT, "line %zu of '%s' is longer than %d bytes", j->line + 1,
                          j->name, TOK_TEXT_MAX);
@@ -263,7 +263,7 @@ static enum rc one_file(struct tokenize_job *j, const char *path, struct err *er
     return rc;
 }
 
-static enum rc load(const char *model, struct tokenizer **out, struct err *err)
+static enum rc load_tokenizer(const char *model, struct tokenizer **out, struct err *err)
 {
     char path[FILE_PATH_MAX];
 
@@ -280,7 +280,7 @@ static enum rc load(const char *model, struct tokenizer **out, struct err *err)
     return tokenizer_load(path, NULL, out, err);
 }
 
-static enum tok_truncate strategy(const struct tokenize_opts *o)
+static enum tok_truncate strategy_of(const struct tokenize_opts *o)
 {
     if (!o->max)
         return TOK_NEVER;
@@ -299,12 +299,12 @@ static enum rc run_tokenize(struct cmd_ctx *ctx, struct err *err)
         err_hint(err, "Give the model's directory or its tokenizer.json: -m DIR.");
         return err_set(err, RC_USAGE, "command 'tokenize' needs a model");
     }
-    rc = load(o->model, &j.t, err);
+    rc = load_tokenizer(o->model, &j.t, err);
     if (rc)
         return rc;
     j.opts = (struct tok_opts){ .max_tokens = (size_t)o->max,
                                 .tokens = !o->ids,
-                                .truncate = strategy(o),
+                                .truncate = strategy_of(o),
                                 .left = o->left,
                                 .no_specials = o->no_specials };
     j.scratch = tok_scratch_new();
@@ -314,7 +314,7 @@ static enum rc run_tokenize(struct cmd_ctx *ctx, struct err *err)
     for (int i = 0; i < ctx->argc && !rc && !j.closed; i++)
         rc = one_file(&j, ctx->argv[i], err);
     if (!rc)
-        rc = flush(&j, err);
+        rc = flush_lines(&j, err);
     free(j.ids);
     tok_scratch_free(j.scratch);
     tokenizer_free(j.t);

@@ -86,7 +86,7 @@ static void option_rows(const struct opt *o, const struct term *term, struct buf
     buf_release(&head);
 }
 
-static void paragraphs(const char *about, const struct term *term, int indent, struct buf *out)
+static void add_paragraphs(const char *about, const struct term *term, int indent, struct buf *out)
 {
     while (about && *about) {
         const char *end = strstr(about, "\n\n");
@@ -116,7 +116,7 @@ void cmd_help_one(const struct term *term, const struct cmd *parent, const struc
     buf_adds(out, "usage: ");
     usage_line(parent, c, out);
     buf_addf(out, "\n\n%c%s.\n\n", toupper((unsigned char)c->summary[0]), c->summary + 1);
-    paragraphs(c->about, term, 0, out);
+    add_paragraphs(c->about, term, 0, out);
     if (c->subs) {
         command_rows(c->subs, term, out);
         buf_addf(out, "\nRun 'stoker help %s COMMAND' for one of them.\n", c->name);

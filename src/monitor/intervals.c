@@ -164,7 +164,7 @@ static void time_text(int64_t ns, char out[32])
 }
 
 /* A number, or an empty cell: unknown is not 0. */
-static void cell(struct buf *out, double v)
+static void number_cell(struct buf *out, double v)
 {
     buf_addc(out, ',');
     if (isfinite(v))
@@ -200,7 +200,7 @@ static void csv_row(struct monitor *m, int gpu, const struct bottleneck_verdict 
 #define NAMED(list, i)                                                                             \
     for (size_t k = 0; k < monitor_row_count; k++)                                                 \
         if (str_eq(monitor_rows[k].key, (list)[i]))                                                \
-    cell(out, gpu < 0 ? NAN : MEAN(monitor_rows[k].metric) * monitor_rows[k].scale)
+    number_cell(out, gpu < 0 ? NAN : MEAN(monitor_rows[k].metric) * monitor_rows[k].scale)
     row_begin(m, out);
     if (gpu < 0)
         buf_adds(out, ",");
@@ -208,20 +208,20 @@ static void csv_row(struct monitor *m, int gpu, const struct bottleneck_verdict 
         buf_addf(out, ",%d", gpu);
     for (size_t i = 0; i < ARRAY_SIZE(before); i++)
         NAMED(before, i);
-    cell(out, gpu < 0 ? NAN : MEAN("gpu.fb.total"));
-    cell(out, gpu < 0 ? NAN : MEAN("gpu.temp"));
-    cell(out, gpu < 0 ? NAN : MEAN("gpu.power"));
-    cell(out, gpu < 0 ? NAN : MEAN("gpu.clock.sm"));
-    cell(out, gpu < 0 ? NAN
-                      : 100 * held_share(window_find(m->span, "gpu.clock_events", gpu),
-                                         HELD_POWER | HELD_HEAT | HELD_BRAKE));
+    number_cell(out, gpu < 0 ? NAN : MEAN("gpu.fb.total"));
+    number_cell(out, gpu < 0 ? NAN : MEAN("gpu.temp"));
+    number_cell(out, gpu < 0 ? NAN : MEAN("gpu.power"));
+    number_cell(out, gpu < 0 ? NAN : MEAN("gpu.clock.sm"));
+    number_cell(out, gpu < 0 ? NAN
+                             : 100 * held_share(window_find(m->span, "gpu.clock_events", gpu),
+                                                HELD_POWER | HELD_HEAT | HELD_BRAKE));
     for (size_t i = 0; i < ARRAY_SIZE(after); i++)
         NAMED(after, i);
-    cell(out, gpu < 0 ? NAN : MEAN("gpu.ecc.dbe.volatile"));
-    cell(out, gpu < 0 ? NAN : (double)xids_since(m, gpu, m->span_ns));
-    cell(out, window_mean(window_find(m->span, "host.cpu.util", -1)));
+    number_cell(out, gpu < 0 ? NAN : MEAN("gpu.ecc.dbe.volatile"));
+    number_cell(out, gpu < 0 ? NAN : (double)xids_since(m, gpu, m->span_ns));
+    number_cell(out, window_mean(window_find(m->span, "host.cpu.util", -1)));
     buf_addf(out, ",%s", bottleneck_word(v->limit));
-    cell(out, v->confidence);
+    number_cell(out, v->confidence);
     buf_addc(out, '\n');
 #undef NAMED
 #undef MEAN
@@ -238,7 +238,7 @@ static void memory_rows(struct monitor *m)
         text_cell(&m->memory_csv, window_label(s, "pid"));
         text_cell(&m->memory_csv, window_label(s, "command"));
         text_cell(&m->memory_csv, window_label(s, "user"));
-        cell(&m->memory_csv, window_mean(s));
+        number_cell(&m->memory_csv, window_mean(s));
         buf_addc(&m->memory_csv, '\n');
     }
 }
@@ -284,7 +284,7 @@ static void add_line(struct monitor *m, const struct bottleneck_verdict *v)
 }
 
 /* Two neighbours become one, so that a run of any length has room. */
-static void halve(struct monitor *m)
+static void halve_intervals(struct monitor *m)
 {
     size_t n = 0;
 
@@ -339,7 +339,7 @@ static void close_interval(struct monitor *m)
         add_line(m, &r->node);
     free(r);
     if (m->interval_count == MONITOR_INTERVALS_MAX)
-        halve(m);
+        halve_intervals(m);
     m->intervals[m->interval_count++] = n;
     window_next(m->span);
     m->span_ns = m->last_ns;
@@ -347,7 +347,7 @@ static void close_interval(struct monitor *m)
 
 /* ---- coming in */
 
-static void note(struct monitor *m, int64_t time_ns, uint64_t seconds)
+static void note_second(struct monitor *m, int64_t time_ns, uint64_t seconds)
 {
     if (!m->begun_ns || time_ns < m->begun_ns)
         m->begun_ns = m->span_ns = time_ns;
@@ -360,7 +360,7 @@ static void note(struct monitor *m, int64_t time_ns, uint64_t seconds)
 void monitor_note(struct monitor *m, int64_t time_ns, uint64_t seconds)
 {
     pthread_mutex_lock(&m->lock);
-    note(m, time_ns, seconds);
+    note_second(m, time_ns, seconds);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -392,7 +392,7 @@ void monitor_second(struct monitor *m, struct telemetry *t, int64_t time_ns)
     pthread_mutex_lock(&m->lock);
     window_take(m->all, t, time_ns);
     window_take(m->span, t, time_ns);
-    note(m, time_ns, 1);
+    note_second(m, time_ns, 1);
     take_events(m, t);
     pthread_mutex_unlock(&m->lock);
 }
@@ -427,7 +427,7 @@ static void judge_run(const struct monitor *m, size_t from, size_t to, struct mo
 }
 
 /* One interval between two of another class is that class too: a phase lasts. */
-static void smooth(enum bottleneck_class *c, size_t n)
+static void smooth_classes(enum bottleneck_class *c, size_t n)
 {
     for (size_t i = 1; i + 1 < n; i++)
         if (c[i - 1] == c[i + 1])
@@ -470,7 +470,7 @@ size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t
         judge_run(m, i, i + 1, &one);
         c[i] = one.verdict.limit;
     }
-    smooth(c, m->interval_count);
+    smooth_classes(c, m->interval_count);
     for (size_t i = 1; i <= m->interval_count && n < cap; i++) {
         if (i < m->interval_count &&
             (c[i] == c[from] || n + 1 == cap)) /* the last takes the rest */

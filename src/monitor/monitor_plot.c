@@ -246,7 +246,7 @@ static void draw_host(struct plot *p)
 
 /* ---- memory of processes */
 
-static size_t biggest(const struct monitor *m, const struct window_slot **out)
+static size_t biggest_processes(const struct monitor *m, const struct window_slot **out)
 {
     size_t n = 0;
 
@@ -268,7 +268,7 @@ static size_t biggest(const struct monitor *m, const struct window_slot **out)
 static void draw_processes(struct plot *p)
 {
     const struct window_slot *list[PLOT_PROCESSES];
-    size_t n = biggest(p->m, list);
+    size_t n = biggest_processes(p->m, list);
     double most = n ? round_up(list[0]->max / (1 << 30)) * (1 << 30) : 0;
     char name[64];
 

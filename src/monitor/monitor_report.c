@@ -35,7 +35,7 @@ static void value_cell(struct table *t, double v, const char *unit)
     buf_release(&b);
 }
 
-static void heading(const struct term *term, struct buf *out, const char *text)
+static void add_heading(const struct term *term, struct buf *out, const char *text)
 {
     buf_addc(out, '\n');
     term_text(term, out, COLOUR_BOLD, "%s", text);
@@ -43,7 +43,7 @@ static void heading(const struct term *term, struct buf *out, const char *text)
 }
 
 /* What came from outside and is printed. */
-static const char *clean(const char *s, char *out, size_t cap)
+static const char *clean_text(const char *s, char *out, size_t cap)
 {
     (void)str_copy(out, cap, s ? s : "-");
     str_make_text(out);
@@ -77,7 +77,8 @@ static void add_head(const struct monitor *m, struct buf *out)
 
     clock_text(m->begun_ns, from);
     clock_text(m->last_ns, to);
-    buf_addf(out, "Watched %s", clean(m->host[0] ? m->host : "this machine", host, sizeof(host)));
+    buf_addf(out, "Watched %s",
+             clean_text(m->host[0] ? m->host : "this machine", host, sizeof(host)));
     if (!m->samples) {
         buf_adds(out, ": it ended before a sample was taken\n");
         return;
@@ -135,8 +136,8 @@ static void add_gpu(const struct monitor *m, int gpu, const struct term *term, s
     double power = monitor_held(m, gpu, HELD_POWER);
 
     (void)snprintf(title, sizeof(title), "GPU %d  %s", gpu,
-                   clean(monitor_model(m, gpu), model, sizeof(model)));
-    heading(term, out, title);
+                   clean_text(monitor_model(m, gpu), model, sizeof(model)));
+    add_heading(term, out, title);
     add_gpu_table(m, gpu, term, out);
     buf_adds(out, "  not known:");
     size_t before = out->len;
@@ -166,7 +167,7 @@ static void add_host(const struct monitor *m, const struct term *term, struct bu
     const struct window_slot *free_ = monitor_slot(m, "host.mem.available", -1);
     struct bottleneck_facts f;
 
-    heading(term, out, "Host");
+    add_heading(term, out, "Host");
     bottleneck_facts_of(m->all, -1, &f);
     buf_adds(out, "  CPUs busy ");
     monitor_value(window_mean(cpu), "%", out);
@@ -194,7 +195,7 @@ static void add_targets(const struct monitor *m, const struct term *term, struct
     struct target_result *r = xcalloc(MONITOR_RESULTS_MAX, sizeof(*r));
     struct table *t = table_new();
 
-    heading(term, out, "Targets");
+    add_heading(term, out, "Targets");
     table_col(t, "", TABLE_LEFT);
     table_col(t, "", TABLE_LEFT);
     table_col(t, "", TABLE_LEFT | TABLE_SHRINK);
@@ -252,9 +253,10 @@ static void add_processes(const struct monitor *m, const struct term *term, stru
         const struct window_slot *s = list[i];
         table_row(t);
         table_cell(t, COLOUR_NONE, "%d", s->gpu);
-        table_cell(t, COLOUR_NONE, "%s", clean(window_label(s, "pid"), text, sizeof(text)));
-        table_cell(t, COLOUR_NONE, "%s", clean(window_label(s, "command"), text, sizeof(text)));
-        table_cell(t, COLOUR_NONE, "%s", clean(window_label(s, "user"), text, sizeof(text)));
+        table_cell(t, COLOUR_NONE, "%s", clean_text(window_label(s, "pid"), text, sizeof(text)));
+        table_cell(t, COLOUR_NONE, "%s",
+                   clean_text(window_label(s, "command"), text, sizeof(text)));
+        table_cell(t, COLOUR_NONE, "%s", clean_text(window_label(s, "user"), text, sizeof(text)));
         since_text(m, s->first_ns, seen);
         table_cell(t, COLOUR_NONE, "%s", seen);
         value_cell(t, s->first, "B");
@@ -262,7 +264,7 @@ static void add_processes(const struct monitor *m, const struct term *term, stru
         value_cell(t, s->max, "B");
         value_cell(t, s->last, "B");
     }
-    heading(term, out, "GPU memory by process");
+    add_heading(term, out, "GPU memory by process");
     if (n)
         table_print(t, term, 2, out);
     else
@@ -303,7 +305,7 @@ static void add_limits(const struct monitor *m, const struct term *term, struct 
     size_t n = monitor_phases(m, phases, MONITOR_PHASES_MAX);
 
     monitor_whole(m, r);
-    heading(term, out, "What limits it");
+    add_heading(term, out, "What limits it");
     buf_addf(out, "  the whole: %s (confidence %.2f)\n", bottleneck_title(r->node.limit),
              r->node.confidence);
     add_verdict(&r->node, term, 4, out);
@@ -332,14 +334,14 @@ static void add_events(const struct monitor *m, const struct term *term, struct 
 
     if (!m->event_count)
         return;
-    heading(term, out, "Events");
+    add_heading(term, out, "Events");
     if (first || m->events_left_out)
         buf_addf(out, "  the last %zu of %" PRIu64 "\n", m->event_count - first,
                  m->event_count + m->events_left_out);
     for (size_t i = first; i < m->event_count; i++) {
         since_text(m, m->events[i].time_ns, when);
         buf_addf(out, "  %s  %s  %s\n", when, telemetry_event_word(m->events[i].kind),
-                 clean(m->events[i].text, text, sizeof(text)));
+                 clean_text(m->events[i].text, text, sizeof(text)));
     }
 }
 
@@ -437,7 +439,8 @@ static void add_short_gpus(const struct monitor *m, const struct term *term, str
     for (size_t g = 0; g < m->gpu_count; g++) {
         table_row(t);
         table_cell(t, COLOUR_NONE, "%d", m->gpus[g]);
-        table_cell(t, COLOUR_NONE, "%s", clean(monitor_model(m, m->gpus[g]), model, sizeof(model)));
+        table_cell(t, COLOUR_NONE, "%s",
+                   clean_text(monitor_model(m, m->gpus[g]), model, sizeof(model)));
         for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
             for (size_t i = 0; i < monitor_row_count; i++) {
                 const struct monitor_row *row = &monitor_rows[i];

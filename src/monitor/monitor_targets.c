@@ -57,7 +57,7 @@ const char *target_word(enum target_state s)
 
 /* ---- reading */
 
-static enum rc bad(const char *text, const char *why, struct err *err)
+static enum rc bad_target(const char *text, const char *why, struct err *err)
 {
     err_hint(err, "Write it as 'gpu.util>=90' or 'p95(gpu.temp)<85'.");
     return err_set(err, RC_USAGE, "'%s' is not a target: %s", text, why);
@@ -98,22 +98,22 @@ enum rc target_parse(const char *text, struct monitor_target *out, struct err *e
     size_t at = strcspn(text, "<>"), i = 0;
 
     if (!str_copy(t.text, sizeof(t.text), text) || strlen(text) >= sizeof(left))
-        return bad("…", "it is too long", err);
+        return bad_target("…", "it is too long", err);
     (void)str_copy(left, sizeof(left), text);
     while (i < ARRAY_SIZE(ops) && strncmp(text + at, ops[i].text, strlen(ops[i].text)) != 0)
         i++;
     if (i == ARRAY_SIZE(ops))
-        return bad(text, "it has none of >=, >, <= and <", err);
+        return bad_target(text, "it has none of >=, >, <= and <", err);
     t.op = ops[i].op;
     number = str_trim(left + at + strlen(ops[i].text));
     if (!str_to_f64(number, &t.value))
-        return bad(text, "behind the comparison there must be a number", err);
+        return bad_target(text, "behind the comparison there must be a number", err);
     left[at] = '\0';
     name = str_trim(left);
     if (!*name || !stat_of(&name, &t.stat))
-        return bad(text, "the statistic must be mean, p50, p95, min, max or rise", err);
+        return bad_target(text, "the statistic must be mean, p50, p95, min, max or rise", err);
     if (!is_name(name) || !str_copy(t.metric, sizeof(t.metric), name))
-        return bad(text, "before the comparison there must be the name of a metric", err);
+        return bad_target(text, "before the comparison there must be the name of a metric", err);
     *out = t;
     return RC_OK;
 }

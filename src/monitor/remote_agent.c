@@ -44,8 +44,8 @@ static enum rc judge_status(int status, struct err *err)
     return status == 200 ? RC_OK : err_set(err, RC_FAIL, "it answered %d", status);
 }
 
-static enum rc ask(struct remote *r, const char *path, struct arena *a, struct json **out,
-                   struct err *err)
+static enum rc ask_agent(struct remote *r, const char *path, struct arena *a, struct json **out,
+                         struct err *err)
 {
     struct web_request q = { .to = &r->url,
                              .path = path,
@@ -64,11 +64,11 @@ static enum rc ask(struct remote *r, const char *path, struct arena *a, struct j
 
 /* ---- opening */
 
-static enum rc greet(struct remote *r, struct err *err)
+static enum rc greet_agent(struct remote *r, struct err *err)
 {
     struct arena a = { 0 };
     struct json *d = NULL;
-    enum rc rc = ask(r, "/api/v1/node", &a, &d, err);
+    enum rc rc = ask_agent(r, "/api/v1/node", &a, &d, err);
     struct maybe now = json_int(json_get(d, "time_ms"));
 
     if (rc == RC_OK && !now.known)
@@ -96,7 +96,7 @@ enum rc remote_open(const char *address, const char *token, const struct web_tru
     r->web = web_new(trust);
     rc = url_parse(address, &r->url, err);
     if (rc == RC_OK)
-        rc = greet(r, err);
+        rc = greet_agent(r, err);
     if (rc != RC_OK) {
         remote_close(r);
         return err_ctx(err, "agent '%s'", address);
@@ -157,7 +157,7 @@ static enum rc take_metric(struct remote *r, const char *row, int64_t to_ns, str
                    (long long)(r->from_ns / MONITOR_SECOND), (long long)(to_ns / MONITOR_SECOND),
                    row[len] ? "&label." : "", row[len] ? row + len + 1 : "");
     own.id = id;
-    rc = ask(r, path, &a, &d, err);
+    rc = ask_agent(r, path, &a, &d, err);
     from = json_int(json_get(d, "from_ms"));
     step = json_int(json_get(d, "step_ms"));
     if (rc == RC_OK && from.known && step.known && step.v > 0)
@@ -184,7 +184,7 @@ static enum rc take_events(struct remote *r, int64_t to_ns, struct err *err)
     (void)snprintf(path, sizeof(path), "/api/v1/events?from=%lld&to=%lld&limit=%d",
                    (long long)(r->from_ns / MONITOR_SECOND), (long long)(to_ns / MONITOR_SECOND),
                    REMOTE_EVENTS_MAX);
-    rc = ask(r, path, &a, &d, err);
+    rc = ask_agent(r, path, &a, &d, err);
     for (const struct json *e = rc == RC_OK && json_get(d, "events") ? json_get(d, "events")->first
                                                                      : NULL;
          e; e = e->next) {

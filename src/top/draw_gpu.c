@@ -10,7 +10,7 @@
 enum { BAR_MAX = 60 }; /* columns */
 
 /* ---- figures */
-static const char *scaled(double v, double step, char out[DRAW_WORD_MAX])
+static const char *scaled_value(double v, double step, char out[DRAW_WORD_MAX])
 {
     static const char units[] = "BKMGTPE";
     size_t i = 0;
@@ -27,12 +27,12 @@ static const char *scaled(double v, double step, char out[DRAW_WORD_MAX])
 
 const char *draw_bytes(double bytes, char out[DRAW_WORD_MAX])
 {
-    return scaled(bytes, 1024, out);
+    return scaled_value(bytes, 1024, out);
 }
 
 const char *draw_rate(double rate, char out[DRAW_WORD_MAX])
 {
-    return scaled(rate, 1000, out);
+    return scaled_value(rate, 1000, out);
 }
 
 const char *draw_number(double v, const char *unit, char out[DRAW_WORD_MAX])
@@ -48,26 +48,26 @@ const char *draw_percent(double v, char out[DRAW_WORD_MAX])
     return draw_number(v, "%", out);
 }
 
-static double part(double v, double whole)
+static double part_of(double v, double whole)
 {
     return whole > 0 ? 100 * v / whole : (double)NAN;
 }
 
-static enum grid_look heat(const struct top_gpu *g)
+static enum grid_look heat_look(const struct top_gpu *g)
 {
     double slow = isnan(g->v[TOP_TEMP_SLOW]) ? 87 : g->v[TOP_TEMP_SLOW], t = g->v[TOP_TEMP];
 
     return t >= slow ? LOOK_BAD : t >= slow - 7 ? LOOK_WARN : LOOK_PLAIN;
 }
 
-static enum grid_look fullness(double percent)
+static enum grid_look fullness_look(double percent)
 {
     return percent >= 98 ? LOOK_BAD : percent >= 90 ? LOOK_WARN : LOOK_GOOD;
 }
 
 /* "[|||||     53%]" over `width` columns. */
-static void bar(struct grid *g, int row, int col, int width, double percent, enum grid_look look,
-                const char *text)
+static void draw_bar(struct grid *g, int row, int col, int width, double percent,
+                     enum grid_look look, const char *text)
 {
     int inner = width - 2, len = (int)strlen(text), room = inner - len, full;
 
@@ -90,19 +90,20 @@ static void util_bar(struct grid *g, int row, int col, int width, const struct t
     char text[DRAW_WORD_MAX];
 
     if (gpu->v[TOP_LOST] > 0)
-        bar(g, row, col, width, 0, LOOK_BAD, "LOST");
+        draw_bar(g, row, col, width, 0, LOOK_BAD, "LOST");
     else
-        bar(g, row, col, width, gpu->v[TOP_UTIL], LOOK_GOOD, draw_percent(gpu->v[TOP_UTIL], text));
+        draw_bar(g, row, col, width, gpu->v[TOP_UTIL], LOOK_GOOD,
+                 draw_percent(gpu->v[TOP_UTIL], text));
 }
 
 static void mem_bar(struct grid *g, int row, int col, int width, const struct top_gpu *gpu)
 {
     char used[DRAW_WORD_MAX], total[DRAW_WORD_MAX], text[2 * DRAW_WORD_MAX];
-    double percent = part(gpu->v[TOP_MEM_USED], gpu->v[TOP_MEM_TOTAL]);
+    double percent = part_of(gpu->v[TOP_MEM_USED], gpu->v[TOP_MEM_TOTAL]);
 
     (void)snprintf(text, sizeof(text), "%s/%s", draw_bytes(gpu->v[TOP_MEM_USED], used),
                    draw_bytes(gpu->v[TOP_MEM_TOTAL], total));
-    bar(g, row, col, width, percent, fullness(percent), text);
+    draw_bar(g, row, col, width, percent, fullness_look(percent), text);
 }
 
 static void power_text(const struct top_gpu *gpu, char *out, size_t cap)
@@ -166,7 +167,7 @@ static const struct {
 };
 
 /* Widths for a screen: what is shown has its least width, the bars share most of the rest. */
-static void spread(int cols, int width[COL_COUNT])
+static void spread_widths(int cols, int width[COL_COUNT])
 {
     static const enum gpu_column order[] = { COL_POWER, COL_CLOCK, COL_RX, COL_TX,
                                              COL_UTIL,  COL_MEM,   COL_WHY };
@@ -190,8 +191,8 @@ static void spread(int cols, int width[COL_COUNT])
     width[COL_WHY] += left < 0 ? left : 0;
 }
 
-static void cell(struct grid *g, int row, int col, int width, const struct top_gpu *gpu,
-                 enum gpu_column c)
+static void draw_cell(struct grid *g, int row, int col, int width, const struct top_gpu *gpu,
+                      enum gpu_column c)
 {
     char text[2 * DRAW_WORD_MAX + 2], word[DRAW_WORD_MAX];
     enum grid_look look = LOOK_PLAIN;
@@ -207,7 +208,7 @@ static void cell(struct grid *g, int row, int col, int width, const struct top_g
         mem_bar(g, row, col, width, gpu);
         return;
     case COL_TEMP:
-        grid_right(g, row, col, width, heat(gpu), draw_number(gpu->v[TOP_TEMP], "C", word));
+        grid_right(g, row, col, width, heat_look(gpu), draw_number(gpu->v[TOP_TEMP], "C", word));
         return;
     case COL_POWER:
         power_text(gpu, text, sizeof(text));
@@ -247,7 +248,7 @@ static void list_row(struct grid *g, int row, const int width[COL_COUNT], const 
         if (width[c] <= 0)
             continue;
         if (gpu)
-            cell(g, row, col, width[c], gpu, (enum gpu_column)c);
+            draw_cell(g, row, col, width[c], gpu, (enum gpu_column)c);
         else if (columns[c].left)
             (void)grid_text(g, row, col, width[c], LOOK_TITLE, columns[c].title);
         else /* that of received stands over sent too */
@@ -264,7 +265,7 @@ int draw_gpu_list(struct grid *g, const struct top_frame *f, int row, int rows)
 
     if (rows < 2)
         return 0;
-    spread(g->cols, width);
+    spread_widths(g->cols, width);
     list_row(g, at++, width, NULL);
     for (size_t i = 0; i < f->snap->gpu_count; i++) {
         if (!draw_shown(f, &f->snap->gpus[i]))
@@ -286,7 +287,7 @@ struct pen { /* pieces in a row, as many as fit */
     int row, col;
 };
 
-static void piece(struct pen *p, enum grid_look look, const char *title, const char *text)
+static void draw_piece(struct pen *p, enum grid_look look, const char *title, const char *text)
 {
     int need = (int)(utf8_width(title) + utf8_width(text)) + (*title ? 1 : 0);
 
@@ -303,18 +304,18 @@ static void card_head(struct grid *g, int row, const struct top_gpu *gpu)
     struct pen p = { g, row, 0 };
 
     (void)snprintf(text, sizeof(text), "GPU %d", gpu->index);
-    piece(&p, LOOK_BOLD, "", text);
-    piece(&p, LOOK_BOLD, "", gpu->name[0] ? gpu->name : "-");
-    piece(&p, heat(gpu), "", draw_number(gpu->v[TOP_TEMP], "C", a));
+    draw_piece(&p, LOOK_BOLD, "", text);
+    draw_piece(&p, LOOK_BOLD, "", gpu->name[0] ? gpu->name : "-");
+    draw_piece(&p, heat_look(gpu), "", draw_number(gpu->v[TOP_TEMP], "C", a));
     power_text(gpu, text, sizeof(text));
-    piece(&p, LOOK_PLAIN, "", text);
+    draw_piece(&p, LOOK_PLAIN, "", text);
     (void)snprintf(text, sizeof(text), "%s/%s", draw_number(gpu->v[TOP_CLOCK_SM], "", a),
                    draw_number(gpu->v[TOP_CLOCK_SM_MAX], "MHz", b));
-    piece(&p, LOOK_PLAIN, "SM", text);
-    piece(&p, LOOK_PLAIN, "mem", draw_number(gpu->v[TOP_CLOCK_MEM], "MHz", a));
-    piece(&p, LOOK_PLAIN, "", draw_number(gpu->v[TOP_TEMP_MEM], "C", a));
+    draw_piece(&p, LOOK_PLAIN, "SM", text);
+    draw_piece(&p, LOOK_PLAIN, "mem", draw_number(gpu->v[TOP_CLOCK_MEM], "MHz", a));
+    draw_piece(&p, LOOK_PLAIN, "", draw_number(gpu->v[TOP_TEMP_MEM], "C", a));
     if (!isnan(gpu->v[TOP_FAN]))
-        piece(&p, LOOK_PLAIN, "fan", draw_percent(gpu->v[TOP_FAN], a));
+        draw_piece(&p, LOOK_PLAIN, "fan", draw_percent(gpu->v[TOP_FAN], a));
 }
 
 static void card_bars(struct grid *g, int row, const struct top_gpu *gpu)
@@ -327,8 +328,8 @@ static void card_bars(struct grid *g, int row, const struct top_gpu *gpu)
     (void)grid_text(g, row, third, 3, LOOK_TITLE, "mem");
     mem_bar(g, row, third + 4, width + 1, gpu);
     (void)grid_text(g, row, 2 * third, 6, LOOK_TITLE, "tensor");
-    bar(g, row, 2 * third + 7, width - 1, 100 * gpu->v[TOP_TENSOR], LOOK_GOOD,
-        draw_percent(100 * gpu->v[TOP_TENSOR], text));
+    draw_bar(g, row, 2 * third + 7, width - 1, 100 * gpu->v[TOP_TENSOR], LOOK_GOOD,
+             draw_percent(100 * gpu->v[TOP_TENSOR], text));
 }
 
 static void card_rates(struct pen *p, const char *title, double rx, double tx)
@@ -336,7 +337,7 @@ static void card_rates(struct pen *p, const char *title, double rx, double tx)
     char a[DRAW_WORD_MAX], b[DRAW_WORD_MAX], text[2 * DRAW_WORD_MAX + 8];
 
     (void)snprintf(text, sizeof(text), "rx %s tx %s", draw_rate(rx, a), draw_rate(tx, b));
-    piece(p, LOOK_PLAIN, title, text);
+    draw_piece(p, LOOK_PLAIN, title, text);
 }
 
 static void card_foot(struct grid *g, int row, const struct top_gpu *gpu)
@@ -345,18 +346,18 @@ static void card_foot(struct grid *g, int row, const struct top_gpu *gpu)
     enum grid_look look = top_reasons(gpu->v[TOP_REASONS], why, sizeof(why));
     struct pen p = { g, row, 0 };
 
-    piece(&p, look, "throttle", why);
+    draw_piece(&p, look, "throttle", why);
     (void)snprintf(title, sizeof(title), isnan(gpu->v[TOP_PCIE_GEN]) ? "PCIe" : "PCIe%.0fx%.0f",
                    gpu->v[TOP_PCIE_GEN], gpu->v[TOP_PCIE_WIDTH]);
     card_rates(&p, title, gpu->v[TOP_PCIE_RX], gpu->v[TOP_PCIE_TX]);
     (void)snprintf(title, sizeof(title), "NVLink %s", draw_number(gpu->v[TOP_NVLINK_LINKS], "", a));
     card_rates(&p, title, gpu->v[TOP_NVLINK_RX], gpu->v[TOP_NVLINK_TX]);
-    piece(&p, LOOK_PLAIN, "DRAM", draw_percent(100 * gpu->v[TOP_DRAM], a));
-    piece(&p, LOOK_PLAIN, "SM", draw_percent(100 * gpu->v[TOP_SM], a));
+    draw_piece(&p, LOOK_PLAIN, "DRAM", draw_percent(100 * gpu->v[TOP_DRAM], a));
+    draw_piece(&p, LOOK_PLAIN, "SM", draw_percent(100 * gpu->v[TOP_SM], a));
     if (gpu->v[TOP_ENCODER] > 0)
-        piece(&p, LOOK_PLAIN, "enc", draw_percent(gpu->v[TOP_ENCODER], a));
+        draw_piece(&p, LOOK_PLAIN, "enc", draw_percent(gpu->v[TOP_ENCODER], a));
     if (gpu->v[TOP_DECODER] > 0)
-        piece(&p, LOOK_PLAIN, "dec", draw_percent(gpu->v[TOP_DECODER], a));
+        draw_piece(&p, LOOK_PLAIN, "dec", draw_percent(gpu->v[TOP_DECODER], a));
 }
 
 int draw_gpu_cards(struct grid *g, const struct top_frame *f, int row, int rows)

@@ -18,7 +18,7 @@ static const struct {
               { TOP_LINE_POWER, "power", LOOK_PLAIN } };
 
 /* The mark for `level` eighths of a cell: nothing, a part, all of it. */
-static uint32_t mark(const struct grid *g, int level, bool lowest)
+static uint32_t mark_of(const struct grid *g, int level, bool lowest)
 {
     static const char ascii[] = " __..::#";
 
@@ -29,7 +29,8 @@ static uint32_t mark(const struct grid *g, int level, bool lowest)
     return (uint32_t)(unsigned char)ascii[level < EIGHTHS ? level : EIGHTHS - 1];
 }
 
-static void column(struct grid *g, int row, int rows, int col, double percent, enum grid_look look)
+static void draw_column(struct grid *g, int row, int rows, int col, double percent,
+                        enum grid_look look)
 {
     int level;
 
@@ -38,7 +39,7 @@ static void column(struct grid *g, int row, int rows, int col, double percent, e
     percent = percent < 0 ? 0 : percent > 100 ? 100 : percent;
     level = (int)lround(percent * rows * EIGHTHS / 100);
     for (int r = rows - 1; r >= 0; r--, level -= EIGHTHS)
-        grid_char(g, row + r, col, look, mark(g, level, r == rows - 1));
+        grid_char(g, row + r, col, look, mark_of(g, level, r == rows - 1));
 }
 
 static void span_text(int seconds, char *out, size_t cap)
@@ -49,8 +50,8 @@ static void span_text(int seconds, char *out, size_t cap)
         (void)snprintf(out, cap, "%d min", seconds / 60);
 }
 
-static void pane(struct grid *g, const struct top_frame *f, size_t which, int row, int rows,
-                 int col, int cols)
+static void draw_pane(struct grid *g, const struct top_frame *f, size_t which, int row, int rows,
+                      int col, int cols)
 {
     const struct top_history *h = f->history;
     int per = top_zoom_s(f->view), gpu = f->view->gpu;
@@ -65,8 +66,9 @@ static void pane(struct grid *g, const struct top_frame *f, size_t which, int ro
     (void)grid_textf(g, row, col, cols, LOOK_TITLE, "%s %s%s, %s", panes[which].title,
                      draw_percent(top_history_at(h, gpu, panes[which].line, 0, 1), now), of, span);
     for (int c = 0; c < cols; c++)
-        column(g, row + 1, rows - 1, col + cols - 1 - c,
-               top_history_at(h, gpu, panes[which].line, (int64_t)c * per, per), panes[which].look);
+        draw_column(g, row + 1, rows - 1, col + cols - 1 - c,
+                    top_history_at(h, gpu, panes[which].line, (int64_t)c * per, per),
+                    panes[which].look);
 }
 
 void draw_plots(struct grid *g, const struct top_frame *f, int row, int rows)
@@ -78,5 +80,5 @@ void draw_plots(struct grid *g, const struct top_frame *f, int row, int rows)
     count = count < 1 ? 1 : count > (int)ARRAY_SIZE(panes) ? (int)ARRAY_SIZE(panes) : count;
     width = (g->cols + 2) / count - 2;
     for (int i = 0; i < count; i++)
-        pane(g, f, (size_t)i, row, rows, i * (width + 2), width);
+        draw_pane(g, f, (size_t)i, row, rows, i * (width + 2), width);
 }

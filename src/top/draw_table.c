@@ -66,7 +66,7 @@ static void text_of(const struct top_process *p, enum top_sort c, bool wide, cha
     (void)snprintf(out, cap, "%s", s);
 }
 
-static void line(struct grid *g, int row, const struct top_process *p, enum grid_look look)
+static void draw_line(struct grid *g, int row, const struct top_process *p, enum grid_look look)
 {
     char text[sizeof(p->command) + 1];
     int col = 0;
@@ -85,7 +85,7 @@ static void line(struct grid *g, int row, const struct top_process *p, enum grid
         grid_paint(g, row, 0, g->cols, look);
 }
 
-static void head(struct grid *g, const struct top_frame *f, int row)
+static void draw_head(struct grid *g, const struct top_frame *f, int row)
 {
     int col = 0;
 
@@ -110,7 +110,7 @@ void draw_table(struct grid *g, const struct top_frame *f, int row, int rows)
     if (rows < 2)
         return;
     order = top_sorted(v, f->snap, &count);
-    head(g, f, row);
+    draw_head(g, f, row);
     if (!count)
         (void)grid_text(g, row + 1, 0, g->cols, LOOK_DIM, "no process on a GPU is known");
     top_select(v, f->snap, order, count);
@@ -122,7 +122,7 @@ void draw_table(struct grid *g, const struct top_frame *f, int row, int rows)
     if (v->scroll > 0 && v->scroll + v->page_rows > (int)count)
         v->scroll = (int)count > v->page_rows ? (int)count - v->page_rows : 0;
     for (int i = 0; i < v->page_rows && v->scroll + i < (int)count; i++)
-        line(g, row + 1 + i, &f->snap->processes[order[v->scroll + i]],
-             v->scroll + i == v->row && !f->plain ? LOOK_SELECTED : LOOK_PLAIN);
+        draw_line(g, row + 1 + i, &f->snap->processes[order[v->scroll + i]],
+                  v->scroll + i == v->row && !f->plain ? LOOK_SELECTED : LOOK_PLAIN);
     free(order);
 }

@@ -11,15 +11,15 @@
 
 enum { GRID_TEXT_MAX = 1024 }; /* bytes of one formatted piece: more columns than there are */
 
-static int within(int v, int most)
+static int clamp_to(int v, int most)
 {
     return v < 0 ? 0 : v > most ? most : v;
 }
 
 void grid_init(struct grid *g, int cols, int rows, bool utf8)
 {
-    *g = (struct grid){ .cols = within(cols, GRID_COLS_MAX),
-                        .rows = within(rows, GRID_ROWS_MAX),
+    *g = (struct grid){ .cols = clamp_to(cols, GRID_COLS_MAX),
+                        .rows = clamp_to(rows, GRID_ROWS_MAX),
                         .utf8 = utf8 };
     g->cells = xcalloc((size_t)g->cols * (size_t)g->rows + 1, sizeof(*g->cells));
     for (int i = 0; i < g->cols * g->rows; i++)
@@ -39,7 +39,7 @@ const struct grid_cell *grid_at(const struct grid *g, int row, int col)
 }
 
 /* A wide character that loses a half loses both. */
-static void put(struct grid *g, int row, int col, enum grid_look look, uint32_t ch)
+static void put_cell(struct grid *g, int row, int col, enum grid_look look, uint32_t ch)
 {
     struct grid_cell *line = &g->cells[row * g->cols];
 
@@ -52,7 +52,7 @@ static void put(struct grid *g, int row, int col, enum grid_look look, uint32_t 
 
 /* May this character reach a terminal?  Controls (C0, DEL, C1), what has no form or turns the
  * direction of others, what is for private use or no character at all. */
-static bool harmless(uint32_t c)
+static bool harmless_char(uint32_t c)
 {
     static const struct {
         uint32_t first, last;
@@ -69,7 +69,7 @@ static bool harmless(uint32_t c)
 }
 
 /* The next character of a text as it may be shown, and its columns. */
-static uint32_t take(const struct grid *g, const char **text, size_t *left, int *out_columns)
+static uint32_t take_char(const struct grid *g, const char **text, size_t *left, int *out_columns)
 {
     uint32_t c;
     size_t step, columns = utf8_columns(*text, *left, &step);
@@ -77,7 +77,7 @@ static uint32_t take(const struct grid *g, const char **text, size_t *left, int 
 
     *text += step;
     *left -= step;
-    if (!valid || !columns || !harmless(c) || (c > 0x7e && !g->utf8)) {
+    if (!valid || !columns || !harmless_char(c) || (c > 0x7e && !g->utf8)) {
         c = '?';
         columns = 1;
     }
@@ -88,22 +88,22 @@ static uint32_t take(const struct grid *g, const char **text, size_t *left, int 
 int grid_text(struct grid *g, int row, int col, int width, enum grid_look look, const char *text)
 {
     size_t left = strlen(text);
-    int end = col + within(width, g->cols), at = col, last = col, columns;
+    int end = col + clamp_to(width, g->cols), at = col, last = col, columns;
 
     if (row < 0 || row >= g->rows || col < 0)
         return 0;
     end = end < g->cols ? end : g->cols;
     while (left) {
-        uint32_t c = take(g, &text, &left, &columns);
+        uint32_t c = take_char(g, &text, &left, &columns);
         if (at + columns > end) {
             if (at > col) /* it is cut: the last character says so */
                 grid_char(g, row, last, look, g->utf8 ? 0x2026 : '~');
             break;
         }
         last = at;
-        put(g, row, at++, look, c);
+        put_cell(g, row, at++, look, c);
         if (columns == 2)
-            put(g, row, at++, look, ' ');
+            put_cell(g, row, at++, look, ' ');
         if (columns == 2)
             g->cells[row * g->cols + at - 1].ch = 0;
     }
@@ -135,7 +135,7 @@ void grid_char(struct grid *g, int row, int col, enum grid_look look, uint32_t c
 {
     if (row < 0 || row >= g->rows || col < 0 || col >= g->cols)
         return;
-    put(g, row, col, look, harmless(ch) && (ch < 0x7f || g->utf8) ? ch : '?');
+    put_cell(g, row, col, look, harmless_char(ch) && (ch < 0x7f || g->utf8) ? ch : '?');
 }
 
 void grid_paint(struct grid *g, int row, int col, int width, enum grid_look look)

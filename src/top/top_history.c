@@ -16,19 +16,19 @@ void top_history_release(struct top_history *h)
     *h = (struct top_history){ 0 };
 }
 
-static float *sample(const struct top_history *h, int gpu, enum top_line line, int64_t slot)
+static float *sample_at(const struct top_history *h, int gpu, enum top_line line, int64_t slot)
 {
     return &h->gpus[gpu][(size_t)line * TOP_HISTORY_MAX + (size_t)(slot % TOP_HISTORY_MAX)];
 }
 
-static void forget(struct top_history *h, int64_t slot)
+static void forget_slot(struct top_history *h, int64_t slot)
 {
     for (int g = 0; g < TOP_GPUS_MAX; g++)
         for (int l = 0; h->gpus[g] && l < TOP_LINES; l++)
-            *sample(h, g, (enum top_line)l, slot) = NAN;
+            *sample_at(h, g, (enum top_line)l, slot) = NAN;
 }
 
-static void need(struct top_history *h, int gpu)
+static void need_lines(struct top_history *h, int gpu)
 {
     size_t count = (size_t)TOP_LINES * TOP_HISTORY_MAX;
 
@@ -40,30 +40,30 @@ static void need(struct top_history *h, int gpu)
 }
 
 /* The newest sample is of `slot` then.  A clock that was set back, or far ahead, begins anew. */
-static void advance(struct top_history *h, int64_t slot)
+static void advance_to(struct top_history *h, int64_t slot)
 {
     if (slot < h->newest || slot - h->newest >= TOP_HISTORY_MAX)
         for (int64_t i = 0; i < TOP_HISTORY_MAX; i++)
-            forget(h, i);
+            forget_slot(h, i);
     else
         for (int64_t i = h->newest + 1; i <= slot; i++)
-            forget(h, i);
+            forget_slot(h, i);
     h->newest = slot;
 }
 
-static double part(double v, double whole)
+static double part_of(double v, double whole)
 {
     return whole > 0 ? 100 * v / whole : (double)NAN;
 }
 
 /* What one of the metric's units is in per cent. */
-static double scale(const struct top_gpu *g, enum top_line line)
+static double scale_of(const struct top_gpu *g, enum top_line line)
 {
     switch (line) {
     case TOP_LINE_MEM:
-        return part(1, g->v[TOP_MEM_TOTAL]);
+        return part_of(1, g->v[TOP_MEM_TOTAL]);
     case TOP_LINE_POWER:
-        return part(1, g->v[TOP_POWER_LIMIT]);
+        return part_of(1, g->v[TOP_POWER_LIMIT]);
     case TOP_LINE_TENSOR:
         return 100;
     default:
@@ -96,18 +96,18 @@ void top_history_add(struct top_history *h, const struct top_snap *s)
     }
     slot = s->time_ms / h->period_ms;
     if (slot != h->newest)
-        advance(h, slot);
+        advance_to(h, slot);
     for (size_t i = 0; i < s->gpu_count; i++) {
         const struct top_gpu *g = &s->gpus[i];
 
-        need(h, g->index);
+        need_lines(h, g->index);
         for (int l = 0; l < TOP_LINES; l++)
-            *sample(h, g->index, (enum top_line)l, slot) =
-                (float)(g->v[lines[l].value] * scale(g, (enum top_line)l));
+            *sample_at(h, g->index, (enum top_line)l, slot) =
+                (float)(g->v[lines[l].value] * scale_of(g, (enum top_line)l));
     }
 }
 
-static const struct top_gpu *find(const struct top_snap *s, const struct json *labels)
+static const struct top_gpu *find_gpu(const struct top_snap *s, const struct json *labels)
 {
     const char *text = json_str(json_get(labels, "gpu"));
     uint64_t n;
@@ -120,16 +120,16 @@ static const struct top_gpu *find(const struct top_snap *s, const struct json *l
     return NULL;
 }
 
-static void fill(struct top_history *h, enum top_line line, const struct top_gpu *g,
-                 const struct json *values, int64_t slot)
+static void fill_line(struct top_history *h, enum top_line line, const struct top_gpu *g,
+                      const struct json *values, int64_t slot)
 {
-    need(h, g->index);
+    need_lines(h, g->index);
     for (const struct json *v = values && values->type == JSON_ARR ? values->first : NULL; v;
          v = v->next, slot++) {
-        float *at = sample(h, g->index, line, slot);
+        float *at = sample_at(h, g->index, line, slot);
 
         if (slot > h->newest - TOP_HISTORY_MAX && slot < h->newest && isnan(*at))
-            *at = (float)(json_num(v, (double)NAN) * scale(g, line));
+            *at = (float)(json_num(v, (double)NAN) * scale_of(g, line));
     }
 }
 
@@ -149,10 +149,10 @@ enum rc top_history_fill(struct top_history *h, enum top_line line, const struct
     if (!rc && h->newest && from.known && from.v > 0 && maybe_is(step, h->period_ms) && list &&
         list->type == JSON_ARR)
         for (const struct json *m = list->first; m; m = m->next) {
-            const struct top_gpu *g = find(s, json_get(m, "labels"));
+            const struct top_gpu *g = find_gpu(s, json_get(m, "labels"));
 
             if (g)
-                fill(h, line, g, json_get(m, "mean"), from.v / h->period_ms);
+                fill_line(h, line, g, json_get(m, "mean"), from.v / h->period_ms);
         }
     arena_release(&a);
     return rc;
@@ -169,7 +169,7 @@ double top_history_at(const struct top_history *h, int gpu, enum top_line line, 
             continue;
         for (int64_t slot = h->newest - back, end = slot - count; slot > end; slot--) {
             float v =
-                slot > 0 && slot > h->newest - TOP_HISTORY_MAX ? *sample(h, g, line, slot) : NAN;
+                slot > 0 && slot > h->newest - TOP_HISTORY_MAX ? *sample_at(h, g, line, slot) : NAN;
             if (isnan(v))
                 continue;
             sum += (double)v;

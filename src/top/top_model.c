@@ -54,7 +54,7 @@ static const char *const host_metrics[TOP_HOST_VALUES] = {
     [TOP_HOST_LOAD] = "host.load1",
 };
 
-static void copy(char *out, size_t cap, const char *from)
+static void copy_text(char *out, size_t cap, const char *from)
 {
     (void)str_copy(out, cap, from ? from : "");
 }
@@ -83,8 +83,8 @@ static struct top_gpu *add_gpu(struct top_snap *s, int index, const struct json 
             return &s->gpus[i];
     g = &s->gpus[s->gpu_count++]; /* indices are below the maximum, and once each */
     *g = (struct top_gpu){ .index = index };
-    copy(g->name, sizeof(g->name), json_str(json_get(labels, "modelName")));
-    copy(g->driver, sizeof(g->driver), json_str(json_get(labels, "DCGM_FI_DRIVER_VERSION")));
+    copy_text(g->name, sizeof(g->name), json_str(json_get(labels, "modelName")));
+    copy_text(g->driver, sizeof(g->driver), json_str(json_get(labels, "DCGM_FI_DRIVER_VERSION")));
     for (size_t k = 0; k < TOP_VALUES; k++)
         g->v[k] = NAN;
     return g;
@@ -148,7 +148,7 @@ static void read_job(struct top_process *p, const struct json *labels)
     else if (container)
         (void)snprintf(p->job, sizeof(p->job), "ctr %s", container);
     else
-        copy(p->job, sizeof(p->job), json_str(json_get(labels, "unit")));
+        copy_text(p->job, sizeof(p->job), json_str(json_get(labels, "unit")));
 }
 
 static void read_process(struct top_snap *s, const struct json *from)
@@ -166,8 +166,8 @@ static void read_process(struct top_snap *s, const struct json *from)
         (void)str_to_i64(part, 10, &instance);
     p->instance = instance >= 0 && instance < 1000 ? (int)instance : -1;
     p->type = str_eq(type, "compute") ? 'C' : str_eq(type, "graphics") ? 'G' : '\0';
-    copy(p->user, sizeof(p->user), json_str(json_get(labels, "user")));
-    copy(p->command, sizeof(p->command), json_str(json_get(labels, "command")));
+    copy_text(p->user, sizeof(p->user), json_str(json_get(labels, "user")));
+    copy_text(p->command, sizeof(p->command), json_str(json_get(labels, "command")));
     read_job(p, labels);
     p->util = json_num(json_get(from, "util_pct"), (double)NAN);
     p->memory = json_num(json_get(from, "memory_bytes"), (double)NAN);
@@ -213,10 +213,10 @@ static void read_alert(struct top_snap *s, const struct json *from)
     a->severity = str_eq(severity, "critical")  ? TOP_CRITICAL
                   : str_eq(severity, "warning") ? TOP_WARNING
                                                 : TOP_INFO;
-    copy(a->name, sizeof(a->name), json_str(json_get(from, "name")));
-    copy(a->text, sizeof(a->text), json_str(json_get(from, "summary")));
+    copy_text(a->name, sizeof(a->name), json_str(json_get(from, "name")));
+    copy_text(a->text, sizeof(a->text), json_str(json_get(from, "summary")));
     a->below = json_str(json_get(from, "root")) != NULL;
-    copy(a->id, sizeof(a->id), json_str(json_get(from, a->below ? "root" : "id")));
+    copy_text(a->id, sizeof(a->id), json_str(json_get(from, a->below ? "root" : "id")));
     s->firing += a->firing;
     s->alert_count++;
 }
@@ -284,9 +284,9 @@ static void read_node(struct top_snap *s, const struct json *node)
                *why = json_str(json_get(driver, "why"));
     int64_t period = maybe_or(json_int(json_get(node, "period_ms")), 1000);
 
-    copy(s->host, sizeof(s->host), json_str(json_get(node, "host")));
-    copy(s->version, sizeof(s->version), json_str(json_get(node, "version")));
-    copy(s->note, sizeof(s->note), json_str(json_get(node, "note")));
+    copy_text(s->host, sizeof(s->host), json_str(json_get(node, "host")));
+    copy_text(s->version, sizeof(s->version), json_str(json_get(node, "version")));
+    copy_text(s->note, sizeof(s->note), json_str(json_get(node, "note")));
     s->demo = maybe_is(json_bool(json_get(node, "demo")), 1);
     s->time_ms = maybe_or(json_int(json_get(node, "time_ms")), 0);
     s->period_ms = period >= 100 && period <= 3600000 ? (int)period : 1000;
@@ -296,8 +296,8 @@ static void read_node(struct top_snap *s, const struct json *node)
     read_gpus(s, node);
 }
 
-static enum rc parse(struct arena *a, const char *text, size_t len, const char *what,
-                     const struct json **out, struct err *err)
+static enum rc parse_document(struct arena *a, const char *text, size_t len, const char *what,
+                              const struct json **out, struct err *err)
 {
     struct json *doc = NULL;
 
@@ -316,16 +316,16 @@ enum rc top_snap_read(const struct top_docs *d, struct top_snap **out, struct er
     const struct json *node = NULL, *series = NULL, *processes = NULL, *alerts = NULL;
     struct arena a = { 0 };
     struct top_snap *s;
-    enum rc rc = parse(&a, d->node, d->node_len, "facts", &node, err);
+    enum rc rc = parse_document(&a, d->node, d->node_len, "facts", &node, err);
 
     if (!rc && !str_eq(json_str(json_get(node, "schema")), "stoker.node/1"))
         rc = err_set(err, RC_PARSE, "what answers there is not a stoker agent");
     if (!rc)
-        rc = parse(&a, d->series, d->series_len, "series", &series, err);
+        rc = parse_document(&a, d->series, d->series_len, "series", &series, err);
     if (!rc)
-        rc = parse(&a, d->processes, d->processes_len, "processes", &processes, err);
+        rc = parse_document(&a, d->processes, d->processes_len, "processes", &processes, err);
     if (!rc)
-        rc = parse(&a, d->alerts, d->alerts_len, "alerts", &alerts, err);
+        rc = parse_document(&a, d->alerts, d->alerts_len, "alerts", &alerts, err);
     if (!rc) {
         s = xcalloc(1, sizeof(*s));
         s->gpus = xcalloc(TOP_GPUS_MAX, sizeof(*s->gpus));
@@ -354,7 +354,7 @@ void top_snap_free(struct top_snap *s)
 
 /* ---- rates */
 /* A counter that began anew gives none. */
-static double rate(double now, double before, double seconds)
+static double rate_of(double now, double before, double seconds)
 {
     return now >= before ? (now - before) / seconds : (double)NAN;
 }
@@ -368,7 +368,7 @@ static void gpu_rates(struct top_gpu *g, const struct top_gpu *before, double se
 
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
         if (isnan(g->v[pairs[i][0]]))
-            g->v[pairs[i][0]] = rate(g->v[pairs[i][1]], before->v[pairs[i][1]], seconds);
+            g->v[pairs[i][0]] = rate_of(g->v[pairs[i][1]], before->v[pairs[i][1]], seconds);
 }
 
 void top_snap_rates(struct top_snap *s, const struct top_snap *before)
@@ -390,7 +390,7 @@ void top_snap_rates(struct top_snap *s, const struct top_snap *before)
         while (k < before->process_count && by_pid(&before->processes[k], p) < 0)
             k++;
         if (k < before->process_count && !by_pid(&before->processes[k], p))
-            p->cpu = 100 * rate(p->cpu_s, before->processes[k].cpu_s, seconds);
+            p->cpu = 100 * rate_of(p->cpu_s, before->processes[k].cpu_s, seconds);
     }
 }
 
@@ -410,7 +410,7 @@ enum grid_look top_reasons(double mask, char *out, size_t cap)
     size_t len = 0;
     unsigned bits;
 
-    copy(out, cap, isnan(mask) ? "-" : "none");
+    copy_text(out, cap, isnan(mask) ? "-" : "none");
     if (!(mask >= 1 && mask < 4294967296.0)) /* NaN too */
         return worst;
     bits = (unsigned)mask;

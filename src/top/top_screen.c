@@ -139,7 +139,7 @@ void screen_show(struct screen *s, const struct grid *g)
 }
 
 /* ---- what happens */
-static void resize(void)
+static void resize_screen(void)
 {
     struct winsize w;
 
@@ -149,13 +149,13 @@ static void resize(void)
 }
 
 /* Ctrl-Z: the terminal is the shell's until the program continues. */
-static void suspend(void)
+static void suspend_screen(void)
 {
     (void)def_prog_mode();
     (void)endwin();
     (void)raise(SIGSTOP);
     (void)reset_prog_mode();
-    resize();
+    resize_screen();
 }
 
 static bool take_signal(struct screen *s, struct screen_event *e)
@@ -166,9 +166,9 @@ static bool take_signal(struct screen *s, struct screen_event *e)
         return false;
     e->kind = SCREEN_RESIZE;
     if (si.ssi_signo == SIGTSTP)
-        suspend();
+        suspend_screen();
     else if (si.ssi_signo == SIGWINCH)
-        resize();
+        resize_screen();
     else
         e->kind = SCREEN_END;
     return true;

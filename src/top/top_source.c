@@ -89,7 +89,7 @@ static void asker_release(struct asker *a)
     web_reply_release(&a->reply);
 }
 
-static enum rc ask(struct asker *a, const char *path, struct buf *out, struct err *err)
+static enum rc ask_agent(struct asker *a, const char *path, struct buf *out, struct err *err)
 {
     return a->agent ? agent_ask(a->agent, path, out, err) : ask_http(a, path, out, err);
 }
@@ -104,7 +104,7 @@ static enum rc ask_second(struct asker *a, const struct top_snap *before, struct
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < ARRAY_SIZE(paths) && !rc; i++)
-        rc = ask(a, paths[i], &text[i], err);
+        rc = ask_agent(a, paths[i], &text[i], err);
     if (!rc) {
         struct top_docs d = { buf_str(&text[0]), buf_str(&text[1]), buf_str(&text[2]),
                               buf_str(&text[3]), text[0].len,       text[1].len,
@@ -163,7 +163,7 @@ struct top_source {
     bool filled;             /* since the connection is new */
 };
 
-static void tell(int fd)
+static void tell_waiter(int fd)
 {
     (void)!write(fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
@@ -195,7 +195,7 @@ static void ask_history(struct top_source *s, int period_ms)
         (void)snprintf(path, sizeof(path), "/api/v1/query?metric=%s&from=-%ds&step=%ds",
                        top_history_metric((enum top_line)l), SOURCE_FILL * (period_ms / 1000),
                        period_ms / 1000);
-        if (ask(&s->asker, path, &got[l], &ignored)) {
+        if (ask_agent(&s->asker, path, &got[l], &ignored)) {
             buf_reset(&got[l]); /* an agent that keeps none */
             ignored = (struct err){ 0 };
         }
@@ -251,7 +251,7 @@ static int64_t one_second(struct top_source *s, int64_t *retry_ms)
     return wait;
 }
 
-static void *run(void *arg)
+static void *run_source(void *arg)
 {
     struct top_source *s = arg;
     int64_t retry = SOURCE_RETRY_MS, until = clock_mono_ms() + SOURCE_START_MS;
@@ -264,7 +264,7 @@ static void *run(void *arg)
         struct pollfd p = { .fd = s->wake_fd, .events = POLLIN };
         int64_t wait = one_second(s, &retry);
 
-        tell(s->news_fd);
+        tell_waiter(s->news_fd);
         if (wait > 0)
             (void)poll(&p, 1, (int)wait);
     }
@@ -284,7 +284,7 @@ enum rc top_source_new(const struct top_source_opts *o, struct top_source **out,
     s->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sigfillset(&all); /* signals are the program's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    e = s->wake_fd < 0 || s->news_fd < 0 ? errno : pthread_create(&s->thread, NULL, run, s);
+    e = s->wake_fd < 0 || s->news_fd < 0 ? errno : pthread_create(&s->thread, NULL, run_source, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (e) {
         errno = e;
@@ -304,7 +304,7 @@ void top_source_free(struct top_source *s)
         return;
     if (s->thread) {
         atomic_store(&s->stop, true);
-        tell(s->wake_fd);
+        tell_waiter(s->wake_fd);
         while (!atomic_load(&s->ended) && clock_mono_ms() < until)
             pause_ms(SOURCE_LOOK_MS);
         if (!atomic_load(&s->ended))

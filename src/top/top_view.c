@@ -23,14 +23,15 @@ int top_zoom_s(const struct top_view *v)
 }
 
 /* ---- order */
-static int number(double a, double b)
+static int compare_numbers(double a, double b)
 {
     if (isnan(a) || isnan(b))
         return isnan(b) - isnan(a); /* unknown counts less than anything known */
     return (a > b) - (a < b);
 }
 
-static int compare(enum top_sort by, const struct top_process *a, const struct top_process *b)
+static int compare_processes(enum top_sort by, const struct top_process *a,
+                             const struct top_process *b)
 {
     switch (by) {
     case TOP_BY_PID:
@@ -42,13 +43,13 @@ static int compare(enum top_sort by, const struct top_process *a, const struct t
     case TOP_BY_TYPE:
         return (b->type > a->type) - (b->type < a->type);
     case TOP_BY_UTIL:
-        return number(a->util, b->util);
+        return compare_numbers(a->util, b->util);
     case TOP_BY_MEMORY:
-        return number(a->memory, b->memory);
+        return compare_numbers(a->memory, b->memory);
     case TOP_BY_CPU:
-        return number(a->cpu, b->cpu);
+        return compare_numbers(a->cpu, b->cpu);
     case TOP_BY_RSS:
-        return number(a->rss, b->rss);
+        return compare_numbers(a->rss, b->rss);
     case TOP_BY_JOB:
         return strcmp(b->job, a->job);
     default:
@@ -66,7 +67,7 @@ static int in_order(const void *a, const void *b, void *arg)
 {
     const struct view_order *o = arg;
     size_t i = *(const size_t *)a, k = *(const size_t *)b;
-    int c = compare(o->v->sort, &o->s->processes[k], &o->s->processes[i]);
+    int c = compare_processes(o->v->sort, &o->s->processes[k], &o->s->processes[i]);
 
     if (c)
         return o->v->reverse ? -c : c;
@@ -100,7 +101,7 @@ void top_select(struct top_view *v, const struct top_snap *s, const size_t *orde
 }
 
 /* ---- keys */
-static void move(struct top_view *v, const struct top_snap *s, int by)
+static void move_row(struct top_view *v, const struct top_snap *s, int by)
 {
     size_t count;
     size_t *order;
@@ -121,22 +122,22 @@ static bool move_key(struct top_view *v, const struct top_snap *s, int key)
 
     switch (key) {
     case TOP_KEY_UP:
-        move(v, s, -1);
+        move_row(v, s, -1);
         return true;
     case TOP_KEY_DOWN:
-        move(v, s, 1);
+        move_row(v, s, 1);
         return true;
     case TOP_KEY_PAGE_UP:
-        move(v, s, -page);
+        move_row(v, s, -page);
         return true;
     case TOP_KEY_PAGE_DOWN:
-        move(v, s, page);
+        move_row(v, s, page);
         return true;
     case TOP_KEY_HOME:
-        move(v, s, -TOP_PROCESSES_MAX);
+        move_row(v, s, -TOP_PROCESSES_MAX);
         return true;
     case TOP_KEY_END:
-        move(v, s, TOP_PROCESSES_MAX);
+        move_row(v, s, TOP_PROCESSES_MAX);
         return true;
     default:
         return false;
@@ -170,7 +171,7 @@ static bool sort_key(struct top_view *v, int key)
     return true;
 }
 
-static void choose(struct top_view *v, const struct top_snap *s, int gpu)
+static void choose_gpu(struct top_view *v, const struct top_snap *s, int gpu)
 {
     for (size_t i = 0; s && i < s->gpu_count; i++)
         if (s->gpus[i].index == gpu) {
@@ -200,7 +201,7 @@ static bool gpu_key(struct top_view *v, const struct top_snap *s, int key)
     if (key == TOP_KEY_ESCAPE)
         v->gpu = -1;
     else if (key >= '0' && key <= '9')
-        choose(v, s, key - '0');
+        choose_gpu(v, s, key - '0');
     else if (key == ']' || key == '\t')
         step_gpu(v, s, 1);
     else if (key == '[')
@@ -226,7 +227,7 @@ static void ask_kill(struct top_view *v, const struct top_snap *s)
 }
 
 /* The answer to the question whether to end a process: only y and 9 say yes. */
-static enum top_action answer(struct top_view *v, int key)
+static enum top_action answer_question(struct top_view *v, int key)
 {
     if (key == 'y' || key == 'Y' || key == '9') {
         v->kill_signal = key == '9' ? SIGKILL : SIGTERM;
@@ -276,7 +277,7 @@ enum top_action top_key(struct top_view *v, const struct top_snap *s, int key)
 
     v->note[0] = '\0';
     if (v->kill_pid)
-        return answer(v, key);
+        return answer_question(v, key);
     if (v->page != TOP_MAIN && key != 'q') { /* any key leaves; another page's opens that */
         bool again = v->page == (key == 'a' ? TOP_ALERTS : TOP_HELP);
         v->page = TOP_MAIN;

@@ -57,7 +57,7 @@ static void child_env(const struct up *u)
     (void)unsetenv("WATCHDOG_PID");
 }
 
-static void start(struct up *u, struct up_part *p)
+static void start_part(struct up *u, struct up_part *p)
 {
     pid_t parent = getpid(), pid;
 
@@ -86,7 +86,7 @@ static void start(struct up *u, struct up_part *p)
     p->pid = pid;
 }
 
-static void ended(struct up *u, struct up_part *p, int status)
+static void part_ended(struct up *u, struct up_part *p, int status)
 {
     int64_t now = clock_mono_ms();
 
@@ -106,16 +106,16 @@ static void ended(struct up *u, struct up_part *p, int status)
              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), p->backoff_ms / 1000);
 }
 
-static void reap(struct up *u)
+static void reap_parts(struct up *u)
 {
     for (size_t i = 0; i < PARTS; i++) {
         int status;
         if (u->parts[i].pid && waitpid(u->parts[i].pid, &status, WNOHANG) == u->parts[i].pid)
-            ended(u, &u->parts[i], status);
+            part_ended(u, &u->parts[i], status);
     }
 }
 
-static void watch(struct up_part *p)
+static void watch_part(struct up_part *p)
 {
     if (!p->pid || clock_mono_ms() - p->alive_ms < UP_WATCHDOG_MS)
         return;
@@ -198,8 +198,8 @@ static enum rc open_notify(struct up *u, struct err *err)
 
 /* ---- the screen */
 
-static void row(struct buf *out, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static void row(struct buf *out, const char *name, const char *fmt, ...)
+static void screen_row(struct buf *out, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void screen_row(struct buf *out, const char *name, const char *fmt, ...)
 {
     va_list ap;
 
@@ -217,19 +217,19 @@ static void show_screen(const struct up *u)
 
     buf_adds(&out, "\nstoker " STOKER_VERSION " runs this node\n\n");
     if (agent->page[0])
-        row(&out, "page", "%s/", agent->page);
+        screen_row(&out, "page", "%s/", agent->page);
     else if (u->agent_off)
-        row(&out, "page", "none: the spec's 'agent.enabled' is false");
+        screen_row(&out, "page", "none: the spec's 'agent.enabled' is false");
     if (agent->metrics[0])
-        row(&out, "metrics", "%s/metrics", agent->metrics);
+        screen_row(&out, "metrics", "%s/metrics", agent->metrics);
     if (serve->ready || serve->was_ready) {
-        row(&out, "models", "%s  %s", serve->url, serve->models);
-        row(&out, "try", "%s", serve->try_line);
+        screen_row(&out, "models", "%s  %s", serve->url, serve->models);
+        screen_row(&out, "try", "%s", serve->try_line);
     } else if (!u->args->no_serve) {
-        row(&out, "models", "%s", u->no_model ? u->no_model : "none");
+        screen_row(&out, "models", "%s", u->no_model ? u->no_model : "none");
     }
     if (u->args->demo)
-        row(&out, "demo", "the GPUs shown are made up: a story");
+        screen_row(&out, "demo", "the GPUs shown are made up: a story");
     buf_adds(&out, u->args->try_it ? "\n" : "\nCtrl-C stops it.\n");
     (void)fwrite(buf_str(&out), 1, out.len, stderr);
     buf_release(&out);
@@ -280,7 +280,7 @@ static bool wait_some(struct up *u, int ms)
     return go_on;
 }
 
-static void stop(struct up *u)
+static void stop_parts(struct up *u)
 {
     int64_t until = clock_mono_ms() + u->stop_ms;
 
@@ -290,7 +290,7 @@ static void stop(struct up *u)
     while (any_runs(u) && clock_mono_ms() < until) {
         if (!wait_some(u, UP_TURN_MS))
             send_all(u, SIGTERM); /* a second one: what is under way is cut off */
-        reap(u);
+        reap_parts(u);
         notify_send("WATCHDOG=1");
     }
     send_all(u, SIGKILL);
@@ -314,7 +314,7 @@ static enum rc check_start(const struct up *u, struct err *err)
     return RC_OK;
 }
 
-static bool tried(const struct up *u)
+static bool was_tried(const struct up *u)
 {
     const struct up_part *serve = &u->parts[PART_SERVE], *agent = &u->parts[PART_AGENT];
 
@@ -322,14 +322,14 @@ static bool tried(const struct up *u)
            (!agent->wanted || agent->ready);
 }
 
-static void turn(struct up *u)
+static void turn_once(struct up *u)
 {
     for (size_t i = 0; i < PARTS; i++) {
         struct up_part *p = &u->parts[i];
         bool once = u->args->try_it && p->begun_ms;
         if (p->wanted && !p->pid && !once && clock_mono_ms() >= p->next_ms)
-            start(u, p);
-        watch(p);
+            start_part(u, p);
+        watch_part(p);
     }
 }
 
@@ -371,7 +371,7 @@ static bool end_part(struct up *u, struct up_part *p)
     while (p->pid && clock_mono_ms() < until) {
         if (!wait_some(u, UP_TURN_MS))
             return false;
-        reap(u);
+        reap_parts(u);
         notify_send("WATCHDOG=1");
     }
     if (p->pid) {
@@ -409,7 +409,7 @@ static enum rc become_new(struct up *u, struct err *err)
 }
 
 /* RC_OK: it was not done, and all is as before, or the end was asked for (*go_on false). */
-static enum rc upgrade(struct up *u, bool *go_on, struct err *err)
+static enum rc upgrade_program(struct up *u, bool *go_on, struct err *err)
 {
     u->upgrade = false;
     if (!program_starts(u)) {
@@ -423,18 +423,18 @@ static enum rc upgrade(struct up *u, bool *go_on, struct err *err)
     return *go_on ? become_new(u, err) : RC_OK;
 }
 
-static enum rc live(struct up *u, struct err *err)
+static enum rc live_on(struct up *u, struct err *err)
 {
     enum rc rc = RC_OK;
     bool go_on = true;
 
-    while (rc == RC_OK && go_on && !tried(u)) {
-        turn(u);
+    while (rc == RC_OK && go_on && !was_tried(u)) {
+        turn_once(u);
         go_on = wait_some(u, UP_TURN_MS);
-        reap(u);
+        reap_parts(u);
         rc = check_start(u, err);
         if (rc == RC_OK && go_on && u->upgrade)
-            rc = upgrade(u, &go_on, err);
+            rc = upgrade_program(u, &go_on, err);
         if (!u->screen && all_ready(u)) {
             show_screen(u);
             notify_send("READY=1\nSTATUS=running this node");
@@ -442,11 +442,11 @@ static enum rc live(struct up *u, struct err *err)
         }
         notify_send("WATCHDOG=1");
     }
-    if (rc == RC_OK && tried(u) && u->parts[PART_SERVE].wanted && u->parts[PART_SERVE].status)
+    if (rc == RC_OK && was_tried(u) && u->parts[PART_SERVE].wanted && u->parts[PART_SERVE].status)
         rc = err_set(err, RC_FAIL, "serve did not answer");
-    if (tried(u) && !u->screen)
+    if (was_tried(u) && !u->screen)
         show_screen(u);
-    stop(u);
+    stop_parts(u);
     if (rc == RC_OK)
         (void)fprintf(stderr, "stoker up: stopped\n");
     return rc;
@@ -470,7 +470,7 @@ enum rc up_run(const struct up_opts *opts, struct err *err)
     if (rc == RC_OK)
         rc = open_notify(u, err);
     if (rc == RC_OK)
-        rc = live(u, err);
+        rc = live_on(u, err);
     if (u->signals >= 0)
         close(u->signals);
     if (u->notify >= 0)

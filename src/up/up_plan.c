@@ -26,41 +26,41 @@
 static const char up_model[] = "all-MiniLM-L6-v2"; /* served when nothing else is asked for */
 enum { UP_DRAIN_MARGIN_MS = 10000 };               /* after serve's own drain time */
 
-static void arg(struct up_part *p, const char *a)
+static void add_arg(struct up_part *p, const char *a)
 {
     if (p->argc < UP_ARGS_MAX - 1)
         p->argv[p->argc++] = a;
 }
 
-static void arg2(struct up_part *p, const char *name, const char *value)
+static void add_arg_value(struct up_part *p, const char *name, const char *value)
 {
     if (value) {
-        arg(p, name);
-        arg(p, value);
+        add_arg(p, name);
+        add_arg(p, value);
     }
 }
 
 static void arg_list(struct up_part *p, const char *name, const struct opt_strs *values)
 {
     for (size_t i = 0; i < values->count; i++)
-        arg2(p, name, values->items[i]);
+        add_arg_value(p, name, values->items[i]);
 }
 
 static void common_args(const struct up_opts *a, struct up_part *p)
 {
     static_assert(UP_ARGS_MAX > 6 * ARGS_REPEAT_MAX + 64, "every option fits");
-    arg2(p, "--file", a->spec);
-    arg2(p, "--listen", a->listen);
-    arg2(p, "--token-file", a->token_file);
-    arg2(p, "--admin-token-file", a->admin_token_file);
-    arg2(p, "--metrics-token-file", a->metrics_token_file);
-    arg2(p, "--tls-cert", a->tls_cert);
-    arg2(p, "--tls-key", a->tls_key);
+    add_arg_value(p, "--file", a->spec);
+    add_arg_value(p, "--listen", a->listen);
+    add_arg_value(p, "--token-file", a->token_file);
+    add_arg_value(p, "--admin-token-file", a->admin_token_file);
+    add_arg_value(p, "--metrics-token-file", a->metrics_token_file);
+    add_arg_value(p, "--tls-cert", a->tls_cert);
+    add_arg_value(p, "--tls-key", a->tls_key);
     arg_list(p, "--allow-origin", &a->origins);
     arg_list(p, "--allow-host", &a->hosts);
     if (a->insecure)
-        arg(p, "--insecure");
-    arg(p, "--quiet");
+        add_arg(p, "--insecure");
+    add_arg(p, "--quiet");
 }
 
 /* ---- sockets */
@@ -83,7 +83,7 @@ static int given_take(struct up *u, const char *name, int port)
     return -1;
 }
 
-static void hold(struct up_part *p, const char *name, int fd)
+static void hold_socket(struct up_part *p, const char *name, int fd)
 {
     struct listen_fd *s = &p->sockets.items[p->sockets.count++];
 
@@ -118,7 +118,7 @@ static enum rc hold_port(struct up *u, struct up_part *p, const char *name, cons
         rc = http_socket_open(address, 0, &fd, port, err);
     }
     if (rc == RC_OK)
-        hold(p, name, fd);
+        hold_socket(p, name, fd);
     return rc;
 }
 
@@ -163,7 +163,7 @@ static enum rc hold_agent_port(struct up *u, struct up_part *p, bool metrics, st
     enum rc rc;
 
     if (str_eq(given, "none")) {
-        arg2(p, metrics ? "--metrics-port" : "--port", given);
+        add_arg_value(p, metrics ? "--metrics-port" : "--port", given);
         return RC_OK;
     }
     if (u->spec)
@@ -180,29 +180,29 @@ static enum rc plan_agent(struct up *u, struct err *err)
 
     u->agent_off = u->spec && !u->spec->agent.enabled && !a->demo; /* the demo is asked for */
     *p = (struct up_part){ .name = "agent", .wanted = !a->no_agent && !u->agent_off };
-    arg(p, "stoker");
-    arg(p, "agent");
+    add_arg(p, "stoker");
+    add_arg(p, "agent");
     common_args(a, p);
     if (a->open_metrics)
-        arg(p, "--open-metrics");
-    arg2(p, "--ca-file", a->ca_file);
+        add_arg(p, "--open-metrics");
+    add_arg_value(p, "--ca-file", a->ca_file);
     if (p->wanted)
         rc = hold_agent_port(u, p, false, err);
     if (p->wanted && rc == RC_OK)
         rc = hold_agent_port(u, p, true, err);
     if (a->try_it)
-        arg(p, "--no-history");
+        add_arg(p, "--no-history");
     else
-        arg2(p, "--history", a->history);
-    arg2(p, "--history-size", a->history_size);
+        add_arg_value(p, "--history", a->history);
+    add_arg_value(p, "--history-size", a->history_size);
     if (a->demo)
-        arg(p, "--demo");
+        add_arg(p, "--demo");
     else if (u->parts[PART_SERVE].wanted) {
-        arg2(p, "--serve", u->serve_url);
-        arg2(p, "--serve-token-file", figures_token_file(u));
+        add_arg_value(p, "--serve", u->serve_url);
+        add_arg_value(p, "--serve-token-file", figures_token_file(u));
     }
     if (a->try_it)
-        arg2(p, "--control", "none");
+        add_arg_value(p, "--control", "none");
     return rc;
 }
 
@@ -244,7 +244,7 @@ static void plan_models(struct up *u, struct up_part *p)
     else if (model_find(up_model, dir, sizeof(dir), NULL))
         u->no_model = "no model is here: stoker model get all-MiniLM-L6-v2";
     else
-        arg2(p, "--model", up_model);
+        add_arg_value(p, "--model", up_model);
 }
 
 /* ---- the model server */
@@ -282,7 +282,7 @@ static enum rc hold_admin_socket(struct up *u, struct up_part *p, struct err *er
         u->made_admin = rc == RC_OK;
     }
     if (rc == RC_OK)
-        hold(p, "admin", fd);
+        hold_socket(p, "admin", fd);
     return rc;
 }
 
@@ -309,14 +309,14 @@ static enum rc plan_serve(struct up *u, struct err *err)
     struct up_part *p = &u->parts[PART_SERVE];
 
     *p = (struct up_part){ .name = "serve" };
-    arg(p, "stoker");
-    arg(p, "serve");
+    add_arg(p, "stoker");
+    add_arg(p, "serve");
     common_args(u->args, p);
     plan_models(u, p);
     p->wanted = !u->no_model;
-    arg2(p, "--device", u->args->device);
+    add_arg_value(p, "--device", u->args->device);
     if (u->args->try_it)
-        arg(p, "--try");
+        add_arg(p, "--try");
     if (u->spec && u->spec->serve.drain_ms + UP_DRAIN_MARGIN_MS > u->stop_ms)
         u->stop_ms = u->spec->serve.drain_ms + UP_DRAIN_MARGIN_MS;
     return p->wanted ? hold_serve_ports(u, p, err) : RC_OK;

@@ -120,7 +120,7 @@ static enum rc print_costs(struct cmd_ctx *ctx, const struct buf *json, struct e
     return rc;
 }
 
-static enum rc sample(struct cmd_ctx *ctx, const struct gpu_child_opts *go, struct err *err)
+static enum rc print_sample(struct cmd_ctx *ctx, const struct gpu_child_opts *go, struct err *err)
 {
     const struct agent_args *args = ctx->opts;
     struct buf json = { 0 };
@@ -148,7 +148,7 @@ enum rc agent_run_driver(struct cmd_ctx *ctx, struct err *err)
     if (rc == RC_OK && args->gpu_child)
         _exit(gpu_child_main(&go, (int)args->gpu_child));
     if (rc == RC_OK)
-        rc = sample(ctx, &go, err);
+        rc = print_sample(ctx, &go, err);
     if (root)
         root_close(root);
     return rc;

@@ -79,7 +79,7 @@ static void tell_ready(struct agent *a, const struct agent_plan *p, bool quiet)
         (void)fprintf(stderr, "stoker agent: ready\n");
 }
 
-static void reload(struct cmd_ctx *ctx, struct agent *a, struct agent_plan **plan)
+static void reload_plan(struct cmd_ctx *ctx, struct agent *a, struct agent_plan **plan)
 {
     struct agent_plan *fresh = NULL;
     struct err err = { 0 };
@@ -166,7 +166,7 @@ static void wait_for_end(struct cmd_ctx *ctx, const struct running *r)
             continue;
         if (si.ssi_signo != SIGHUP)
             return;
-        reload(ctx, r->a, r->plan);
+        reload_plan(ctx, r->a, r->plan);
     }
 }
 
@@ -452,7 +452,7 @@ static enum rc say_silences(struct cmd_ctx *ctx, const char *socket, struct err 
     return rc;
 }
 
-static enum rc say(struct cmd_ctx *ctx, struct err *err)
+static enum rc say_word(struct cmd_ctx *ctx, struct err *err)
 {
     const struct agent_args *args = ctx->opts;
     const char *word = ctx->argv[0];
@@ -498,7 +498,7 @@ static enum rc run_agent(struct cmd_ctx *ctx, struct err *err)
     if (args->gpu_child || args->gpu_sample)
         return agent_run_driver(ctx, err);
     if (ctx->argc)
-        return say(ctx, err);
+        return say_word(ctx, err);
     if (args->json && !args->once)
         return err_set(err, RC_USAGE, "--json is for --once, status and --gpu-sample");
     if (args->print_rules && (args->once || args->replay || args->demo || args->record))

@@ -23,12 +23,12 @@ struct gather_opts {
 };
 
 /* ---- masking ---- */
-static void learn(void *arg, const char *path, struct buf *io)
+static void learn_names(void *arg, const char *path, struct buf *io)
 {
     mask_learn(arg, path, buf_str(io), io->len);
 }
 
-static void apply(void *arg, const char *path, struct buf *io)
+static void apply_mask(void *arg, const char *path, struct buf *io)
 {
     mask_apply(arg, path, io);
 }
@@ -65,10 +65,10 @@ static enum rc mask_all(struct recorder *rec, struct buf *said, struct err *err)
     struct mask_counts counts;
     enum rc rc;
 
-    recorder_each(rec, learn, m);
+    recorder_each(rec, learn_names, m);
     rc = mask_ready(m, err);
     if (!rc) {
-        recorder_each(rec, apply, m);
+        recorder_each(rec, apply_mask, m);
         counts = mask_count(m);
         counts_text(&counts, said);
     }
@@ -189,8 +189,8 @@ static void report_json(struct cmd_ctx *ctx, const struct hw *hw, const struct g
     json_doc_end(&w);
 }
 
-static void report(struct cmd_ctx *ctx, const struct hw *hw, struct recorder *rec,
-                   const struct buf *masked)
+static void print_report(struct cmd_ctx *ctx, const struct hw *hw, struct recorder *rec,
+                         const struct buf *masked)
 {
     const struct gather_opts *o = ctx->opts;
     struct gather_tally t = { 0 };
@@ -240,7 +240,7 @@ static enum rc run_gather(struct cmd_ctx *ctx, struct err *err)
     if (!rc)
         rc = write_capture(rec, ctx->argv[0], o->force, err);
     if (!rc)
-        report(ctx, hw, rec, &masked);
+        print_report(ctx, hw, rec, &masked);
     buf_release(&masked);
     hw_free(hw);
     recorder_free(rec);

@@ -15,14 +15,14 @@ struct nccl_page { /* lines of the section, in an arena of their own */
     size_t count;
 };
 
-static void line(struct nccl_page *p, enum table_colour c, const struct buf *text)
+static void add_line(struct nccl_page *p, enum table_colour c, const struct buf *text)
 {
     if (p->count < LINES_MAX)
         p->lines[p->count++] =
             (struct show_line){ .colour = c, .text = arena_strdup(&p->arena, buf_str(text)) };
 }
 
-static void because(struct buf *b, const char *why)
+static void add_because(struct buf *b, const char *why)
 {
     if (why && *why)
         buf_addf(b, ". %s", why);
@@ -72,8 +72,8 @@ static void line_net(struct nccl_page *p, const struct nccl_choice *c, struct bu
         buf_adds(b, "PROBLEM: NCCL stops at start-up");
     else
         buf_addf(b, "Between machines: %s", c->net);
-    because(b, c->net_why);
-    line(p, c->stop_why ? COLOUR_RED : COLOUR_NONE, b);
+    add_because(b, c->net_why);
+    add_line(p, c->stop_why ? COLOUR_RED : COLOUR_NONE, b);
 }
 
 /* What NCCL gives each GPU, and what it would with the ports that --env names. */
@@ -89,8 +89,8 @@ static void line_share(struct nccl_page *p, const struct nccl_choice *c, struct 
     buf_addf(b, "Share of each GPU: %s", c->score_text);
     if (fewer)
         buf_adds(b, ". --env names them: NCCL_IB_HCA");
-    because(b, c->all_why);
-    line(p, COLOUR_NONE, b);
+    add_because(b, c->all_why);
+    add_line(p, COLOUR_NONE, b);
 }
 
 /* Ports on which NCCL ends at an address of another network namespace: no connection is made. */
@@ -110,7 +110,7 @@ static void line_gids(struct nccl_page *p, const struct nccl_choice *c, struct b
         return;
     buf_addf(b, ": connections fail. %s",
              c->gid_range ? "--env sets NCCL_IB_ADDR_RANGE" : "--why NCCL_IB_GID_INDEX says more");
-    line(p, COLOUR_RED, b);
+    add_line(p, COLOUR_RED, b);
 }
 
 static void lines_doubts(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
@@ -118,7 +118,7 @@ static void lines_doubts(struct nccl_page *p, const struct nccl_choice *c, struc
     for (size_t i = 0; i < c->doubts_count; i++) {
         buf_reset(b);
         buf_addf(b, "Not certain: %s", c->doubts[i]);
-        line(p, COLOUR_YELLOW, b);
+        add_line(p, COLOUR_YELLOW, b);
     }
 }
 
@@ -128,8 +128,8 @@ static void line_mnnvl(struct nccl_page *p, const struct nccl_choice *c, struct 
         return;
     buf_reset(b);
     buf_addf(b, "NVLink to other machines: %s", c->mnnvl ? c->mnnvl : "unknown");
-    because(b, c->mnnvl_why);
-    line(p, str_eq(c->mnnvl, "fails") ? COLOUR_RED : COLOUR_NONE, b);
+    add_because(b, c->mnnvl_why);
+    add_line(p, str_eq(c->mnnvl, "fails") ? COLOUR_RED : COLOUR_NONE, b);
 }
 
 static void line_bootstrap(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
@@ -142,8 +142,8 @@ static void line_bootstrap(struct nccl_page *p, const struct nccl_choice *c, str
                  c->socket_addr ? c->socket_addr : "");
     else
         buf_addf(b, "Bootstrap: %s", c->wire_if ? "unknown" : "no interface");
-    because(b, c->socket_why);
-    line(p, c->socket_if ? COLOUR_NONE : COLOUR_YELLOW, b);
+    add_because(b, c->socket_why);
+    add_line(p, c->socket_if ? COLOUR_NONE : COLOUR_YELLOW, b);
 }
 
 static void line_gdr(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
@@ -162,7 +162,7 @@ static void line_gdr(struct nccl_page *p, const struct nccl_choice *c, struct bu
              c->gdr_level ? c->gdr_level : "-");
     if (yes + no)
         buf_addf(b, ": %zu of %zu GPU and NIC pairs", yes, c->gdr_count);
-    line(p, COLOUR_NONE, b);
+    add_line(p, COLOUR_NONE, b);
 }
 
 static size_t count_transport(const struct nccl_choice *c, const char *name)
@@ -194,7 +194,7 @@ static void line_p2p(struct nccl_page *p, const struct nccl_choice *c, struct bu
             buf_addf(b, "%s%s for %zu of %zu pairs", sep, rows[i].text, n, c->p2p_count);
         sep = n ? ", " : sep;
     }
-    line(p, COLOUR_NONE, b);
+    add_line(p, COLOUR_NONE, b);
 }
 
 /* NVLink pairs that the driver refuses: NCCL takes that for a fault, and stops. */
@@ -209,7 +209,7 @@ static void line_refused(struct nccl_page *p, const struct nccl_choice *c, struc
              "PROBLEM: NCCL stops with an error: NVLink joins %zu pair%s of GPUs, and the driver "
              "refuses peer access. --why NCCL_P2P_LEVEL has them",
              n, n == 1 ? "" : "s");
-    line(p, COLOUR_RED, b);
+    add_line(p, COLOUR_RED, b);
 }
 
 static void lines_lint(struct nccl_page *p, const struct hw *hw, struct buf *b)
@@ -222,11 +222,11 @@ static void lines_lint(struct nccl_page *p, const struct hw *hw, struct buf *b)
         buf_reset(b);
         buf_addf(b, "%s: %s=%s: %s %s", nccl_severity_name(l->severity), l->name, l->value,
                  l->message, l->remedy ? l->remedy : "");
-        line(p,
-             l->severity == NCCL_ERROR  ? COLOUR_RED
-             : l->severity == NCCL_WARN ? COLOUR_YELLOW
-                                        : COLOUR_NONE,
-             b);
+        add_line(p,
+                 l->severity == NCCL_ERROR  ? COLOUR_RED
+                 : l->severity == NCCL_WARN ? COLOUR_YELLOW
+                                            : COLOUR_NONE,
+                 b);
     }
     nccl_lints_release(&lints);
 }
@@ -241,7 +241,7 @@ void detect_page(const struct term *term, const struct hw *hw, struct buf *out)
     nccl_choose(hw, &c);
     if (hw->gpus_count == 0 && hw->rdma_count == 0) {
         buf_adds(&b, "no GPU to be seen here: nothing for NCCL to do");
-        line(&p, COLOUR_NONE, &b);
+        add_line(&p, COLOUR_NONE, &b);
     } else {
         lines_doubts(&p, &c, &b);
         line_net(&p, &c, &b);

@@ -166,7 +166,7 @@ static bool is_ready(int fd, bool wait)
 }
 
 /* One read(); `*out_later` when it would have to wait. */
-static enum rc fill(struct embed_source *s, bool wait, bool *out_later, struct err *err)
+static enum rc fill_buffer(struct embed_source *s, bool wait, bool *out_later, struct err *err)
 {
     ssize_t n;
 
@@ -216,7 +216,7 @@ static enum rc next_line(struct embed_source *s, bool wait, enum source_got *out
             s->skipping = true;
             s->begin = s->len;
         }
-        if (fill(s, wait, &later, err))
+        if (fill_buffer(s, wait, &later, err))
             return err->code;
         if (later) {
             *out_got = SOURCE_LATER;

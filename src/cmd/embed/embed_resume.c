@@ -46,7 +46,7 @@ static bool get_hex(const struct json *v, const char *key, uint64_t *out)
     return !errno && !*end;
 }
 
-static enum rc parse(const char *text, size_t len, struct resume *r, struct err *err)
+static enum rc parse_side(const char *text, size_t len, struct resume *r, struct err *err)
 {
     struct arena a = { 0 };
     struct json *v;
@@ -78,7 +78,7 @@ enum rc resume_read(const char *out_path, struct resume *r, struct err *err)
         return err->code;
     }
     n = pread(fd, text, sizeof(text), 0);
-    if (n < 0 || parse(text, (size_t)n, r, err)) {
+    if (n < 0 || parse_side(text, (size_t)n, r, err)) {
         if (n < 0)
             err_sys(err, "could not read '%s'", path);
         else

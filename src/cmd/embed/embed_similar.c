@@ -40,7 +40,7 @@ void similarity_release(struct similarity *s)
 }
 
 /* NaN for a text that failed, 0 beside a vector of length 0. */
-static double cosine(const struct similarity *s, size_t i, size_t k)
+static double cosine_of(const struct similarity *s, size_t i, size_t k)
 {
     const float *a = s->vectors + i * s->width, *b = s->vectors + k * s->width;
     double ab = 0, aa = 0, bb = 0;
@@ -77,7 +77,7 @@ void similarity_print(const struct similarity *s, const struct term *term, struc
         table_cell(t, COLOUR_DIM, "%zu", i + 1);
         table_cell(t, COLOUR_NONE, "%s", s->labels[i]);
         for (size_t k = 0; k < s->count; k++) {
-            double c = cosine(s, i, k);
+            double c = cosine_of(s, i, k);
 
             if (isnan(c))
                 table_cell(t, COLOUR_RED, "-");
@@ -102,7 +102,7 @@ void similarity_json(const struct similarity *s, struct buf *out)
     for (size_t i = 0; i < s->count; i++) {
         json_arr(&w);
         for (size_t k = 0; k < s->count; k++)
-            json_add_num(&w, cosine(s, i, k));
+            json_add_num(&w, cosine_of(s, i, k));
         json_arr_end(&w);
     }
     json_arr_end(&w);

@@ -93,8 +93,8 @@ static const char *dense_label(int act)
 }
 
 /* --- text --- */
-static void row(struct table *t, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static void row(struct table *t, const char *key, const char *fmt, ...)
+static void add_row(struct table *t, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void add_row(struct table *t, const char *key, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -120,15 +120,15 @@ static void net_rows(struct table *t, const struct model *m)
             at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", at ? ", " : "",
                                    st_dtype_name((enum st_dtype)i));
     }
-    row(t, "architecture", "%s (%s)", m->arch_name, model_arch_label(m->arch));
-    row(t, "parameters", "%llu (%.1f million)", (unsigned long long)m->parameters,
-        (double)m->parameters / 1e6);
-    row(t, "stored as", "%s", text);
-    row(t, "size", "%zu layers, hidden %zu, %zu heads of %zu, feed-forward %zu, vocabulary %zu",
-        m->layers, m->hidden, m->heads, m->head_dim, m->ffn, m->vocab);
-    row(t, "activation", "%s", model_act_label(m->act));
-    row(t, "longest text", "%zu tokens of %zu positions", m->max_tokens,
-        m->positions - m->position_first);
+    add_row(t, "architecture", "%s (%s)", m->arch_name, model_arch_label(m->arch));
+    add_row(t, "parameters", "%llu (%.1f million)", (unsigned long long)m->parameters,
+            (double)m->parameters / 1e6);
+    add_row(t, "stored as", "%s", text);
+    add_row(t, "size", "%zu layers, hidden %zu, %zu heads of %zu, feed-forward %zu, vocabulary %zu",
+            m->layers, m->hidden, m->heads, m->head_dim, m->ffn, m->vocab);
+    add_row(t, "activation", "%s", model_act_label(m->act));
+    add_row(t, "longest text", "%zu tokens of %zu positions", m->max_tokens,
+            m->positions - m->position_first);
 }
 
 /* "cls" or, where vectors are joined, "cls+mean". */
@@ -147,33 +147,35 @@ static void use_rows(struct table *t, const struct model *m)
 
     pools_text(m, pools);
     if (m->head == MODEL_HEAD_NONE) {
-        row(t, "gives", "vectors of %zu numbers, pooling %s%s%s", model_dim(m), pools,
-            m->prompt_apart ? " without the prompt" : "",
-            m->normalize ? ", normalised" : ", not normalised");
+        add_row(t, "gives", "vectors of %zu numbers, pooling %s%s%s", model_dim(m), pools,
+                m->prompt_apart ? " without the prompt" : "",
+                m->normalize ? ", normalised" : ", not normalised");
         for (size_t i = 0; i < m->dense_count; i++)
-            row(t, "dense", "%s: %zu to %zu, %s%s", m->dense[i].dir, m->dense[i].in,
-                m->dense[i].out, dense_label(m->dense[i].act), m->dense[i].bias ? "" : ", no bias");
+            add_row(t, "dense", "%s: %zu to %zu, %s%s", m->dense[i].dir, m->dense[i].in,
+                    m->dense[i].out, dense_label(m->dense[i].act),
+                    m->dense[i].bias ? "" : ", no bias");
     } else {
-        row(t, "gives", "scores of %zu label%s, %s head, %s", m->labels, m->labels == 1 ? "" : "s",
-            head_label(m->head), m->score == MODEL_SCORE_SIGMOID ? "sigmoid" : "raw");
+        add_row(t, "gives", "scores of %zu label%s, %s head, %s", m->labels,
+                m->labels == 1 ? "" : "s", head_label(m->head),
+                m->score == MODEL_SCORE_SIGMOID ? "sigmoid" : "raw");
     }
     if (m->rules.lower_first)
-        row(t, "text", "lower case first");
+        add_row(t, "text", "lower case first");
     if (m->rules.side_set && m->rules.left)
-        row(t, "longer texts", "lose their beginning");
+        add_row(t, "longer texts", "lose their beginning");
     if (m->head != MODEL_HEAD_NONE && m->types > 1 && m->rules.types_zero)
-        row(t, "token types", "none: the tokenizer's model_input_names lack token_type_ids");
+        add_row(t, "token types", "none: the tokenizer's model_input_names lack token_type_ids");
     if (m->similarity)
-        row(t, "compared by", "%s", m->similarity);
+        add_row(t, "compared by", "%s", m->similarity);
     for (size_t i = 0; i < m->ignored_count; i++)
-        row(t, i ? "" : "ignored",
-            strchr(m->ignored[i], ':') ? "%s: no class of %s has such a field"
-                                       : "%s: %s does not read it in this folder",
-            m->ignored[i], MODEL_REFERENCE);
+        add_row(t, i ? "" : "ignored",
+                strchr(m->ignored[i], ':') ? "%s: no class of %s has such a field"
+                                           : "%s: %s does not read it in this folder",
+                m->ignored[i], MODEL_REFERENCE);
     for (size_t i = 0; i < m->prompts_count; i++)
-        row(t, i ? "" : "prompts", "%s: \"%s\"%s", m->prompts[i].name, m->prompts[i].text,
-            m->default_prompt && !strcmp(m->default_prompt, m->prompts[i].name) ? " (default)"
-                                                                                : "");
+        add_row(t, i ? "" : "prompts", "%s: \"%s\"%s", m->prompts[i].name, m->prompts[i].text,
+                m->default_prompt && !strcmp(m->default_prompt, m->prompts[i].name) ? " (default)"
+                                                                                    : "");
 }
 
 static void memory_rows(struct table *t, const struct model *m, const struct verify *files)
@@ -192,12 +194,12 @@ static void memory_rows(struct table *t, const struct model *m, const struct ver
             char key[64];
 
             snprintf(key, sizeof(key), "memory on %s", uses[i].ops->name);
-            row(t, key, "%s", text);
+            add_row(t, key, "%s", text);
             at = 0;
         }
     }
-    row(t, "", "and up to %s for program, vocabulary and texts",
-        units_bytes_human(beside_bytes(m, files), bytes));
+    add_row(t, "", "and up to %s for program, vocabulary and texts",
+            units_bytes_human(beside_bytes(m, files), bytes));
 }
 
 static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct tokenizer *tok,
@@ -212,14 +214,14 @@ static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct t
     table_col(t, NULL, TABLE_WRAP);
     net_rows(t, m);
     if (tok)
-        row(t, "tokenizer", "%s, %zu tokens", tokenizer_kind(tok), tokenizer_vocab_size(tok));
+        add_row(t, "tokenizer", "%s, %zu tokens", tokenizer_kind(tok), tokenizer_vocab_size(tok));
     else
-        row(t, "tokenizer", "cannot be used");
+        add_row(t, "tokenizer", "cannot be used");
     use_rows(t, m);
     memory_rows(t, m, files);
     for (size_t i = 0; i < files->files_count; i++)
-        row(t, i ? "" : "files", "%s  %s", files->files[i].name,
-            units_bytes_human(files->files[i].bytes, a));
+        add_row(t, i ? "" : "files", "%s  %s", files->files[i].name,
+                units_bytes_human(files->files[i].bytes, a));
     table_print(t, &ctx->out_term, 2, &ctx->out);
     table_free(t);
 }

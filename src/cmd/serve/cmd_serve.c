@@ -51,8 +51,8 @@ static void tell_start(const struct serve *s, const struct serve_plan *p,
 }
 
 /* `first` is what the server was started with, *plan what its models come from now. */
-static void reload(struct cmd_ctx *ctx, struct serve *s, const struct serve_plan *first,
-                   struct serve_plan **plan)
+static void reload_models(struct cmd_ctx *ctx, struct serve *s, const struct serve_plan *first,
+                          struct serve_plan **plan)
 {
     struct err err = { 0 };
     struct serve_plan *fresh = NULL;
@@ -162,7 +162,7 @@ static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct serve_p
             continue;
         if (si.ssi_signo != SIGHUP)
             break;
-        reload(ctx, s, first, &plan);
+        reload_models(ctx, s, first, &plan);
     }
     if (plan != first)
         serve_plan_free(plan);
@@ -193,7 +193,7 @@ static void *watch_second(void *arg)
 }
 
 /* Returns how many requests were cut off. */
-static size_t drain(struct serve *s, int fd)
+static size_t drain_server(struct serve *s, int fd)
 {
     struct second w = { .s = s, .fd = fd };
     pthread_t thread;
@@ -207,14 +207,14 @@ static size_t drain(struct serve *s, int fd)
     return cut;
 }
 
-static enum rc stop(struct serve *s, int fd, enum rc rc, bool quiet, struct err *err)
+static enum rc stop_server(struct serve *s, int fd, enum rc rc, bool quiet, struct err *err)
 {
     size_t cut;
 
     notify_send("STOPPING=1");
     if (!quiet)
         (void)fprintf(stderr, "stoker serve: stopping, requests under way are answered first\n");
-    cut = drain(s, fd);
+    cut = drain_server(s, fd);
     if (cut && rc == RC_OK)
         rc = err_set(err, RC_TIMEOUT, "%zu %s cut off by the drain limit", cut,
                      cut == 1 ? "request was" : "requests were");
@@ -246,7 +246,7 @@ static enum rc run_server(struct cmd_ctx *ctx, struct serve_plan *p, struct err 
         tell_start(s, p, a);
     if (rc == RC_OK) {
         rc = wait_for_end(ctx, s, p, fd, err);
-        rc = stop(s, fd, rc, a->quiet, err);
+        rc = stop_server(s, fd, rc, a->quiet, err);
     }
     serve_free(s);
     if (fd >= 0)

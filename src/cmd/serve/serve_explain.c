@@ -17,8 +17,8 @@ struct explain {
     struct json_out w;
 };
 
-static void put(struct explain *x, const char *model, const char *name, const char *value,
-                const char *source, const char *reason)
+static void put_row(struct explain *x, const char *model, const char *name, const char *value,
+                    const char *source, const char *reason)
 {
     if (x->table) {
         table_row(x->table);
@@ -65,7 +65,7 @@ static void server_row(struct explain *x, const char *name, const char *value, b
         (void)str_copy(source, sizeof(source), "option");
     else if (!in_spec(x, member, source))
         (void)str_copy(source, sizeof(source), "default");
-    put(x, NULL, name, value, source, str_eq(source, "default") ? reason : "asked for");
+    put_row(x, NULL, name, value, source, str_eq(source, "default") ? reason : "asked for");
 }
 
 static void server_number(struct explain *x, const char *name, uint64_t v, bool option,
@@ -242,7 +242,7 @@ static void model_row(struct explain *x, size_t i, const struct models_setting *
 
     if (s->source != MODELS_OPERATOR || option || !in_spec(x, member, source))
         (void)str_copy(source, sizeof(source), sources[s->source]);
-    put(x, x->p->models[i].name, s->name, s->value, source, s->reason);
+    put_row(x, x->p->models[i].name, s->name, s->value, source, s->reason);
 }
 
 static enum rc tell_models(struct explain *x, struct err *err)
