@@ -124,7 +124,7 @@ struct command_run {
     unsigned seconds;
 };
 
-/* In the child, between fork and exec: system calls alone. */
+/* In the child, between fork and exec: only system calls. */
 static void run_command(struct child_link *l, void *arg)
 {
     const struct command_run *r = arg;

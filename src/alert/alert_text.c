@@ -92,7 +92,7 @@ static const char *add_field(const char *p, const struct alert_rule *r,
     return p + len + 2;
 }
 
-/* Copies what fits, whole characters alone. */
+/* Copies what fits, only whole characters. */
 static void copy_text(char *out, size_t cap, const char *text)
 {
     if (str_copy(out, cap, text))

@@ -70,12 +70,12 @@ struct bottleneck_facts {
     double at[BOTTLENECK_FACTS];   /* NaN: unknown */
     bool absent[BOTTLENECK_FACTS]; /* the machine has no such part */
     double seconds;                /* that the window spans */
-    bool no_gpu;                   /* the host alone */
+    bool no_gpu;                   /* only the host */
 };
 
 /* ---- from a window */
 extern const char *const bottleneck_metrics[]; /* what a window must watch; NULL-terminated */
-/* `gpu` -1: of the host alone. */
+/* `gpu` -1: of the host only. */
 void bottleneck_facts_of(const struct window *w, int gpu, struct bottleneck_facts *out);
 /* Numbers of the GPUs that a window knows, rising; returns how many. */
 enum { BOTTLENECK_GPUS_MAX = 64 };

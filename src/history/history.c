@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring: opening, appending, closing, and with it the order of writes and syncs.
+/* history: opening, appending, closing, and with it the order of writes and syncs.
  *
  * An append writes a record into the log and syncs: that is the promise.  Now and then, before
  * it: new series go into the dictionary (the same sync covers them, and a record whose series are

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring: the history of all series in one preallocated file, seconds for hours and minutes for
+/* history: the history of all series in one preallocated file, seconds for hours and minutes for
  * weeks.
  *
  * A second's values are appended and synced before anybody is shown them (history_append returns
@@ -23,12 +23,12 @@ struct history_opts {
     const char *path;
     uint64_t bytes;      /* of the whole file; 0: the default */
     uint32_t minute_pct; /* share of the file for minutes; 0: 25 */
-    bool no_sync;        /* tests and benches alone */
+    bool no_sync;        /* only tests and benches */
     bool move_damaged;   /* a history of ours whose head is damaged goes aside, a new one is made */
 };
 struct history;
 /* Opens or makes it; a file of another size is remade with what can be kept.  A file that is no
- * ring is refused, never overwritten, and so is one of another version. */
+ * history is refused, never overwritten, and so is one of another version. */
 enum rc history_open(const struct history_opts *o, struct history **out, struct err *err) MUST_USE;
 void history_close(struct history *r); /* NULL is fine */
 /* Is the file under its name still, and whole?  Removed, replaced, cut or overwritten: why, and

@@ -2,8 +2,8 @@
 /* history_file: the file itself: its head in two copies, its areas, and how it comes to be.
  *
  * A new file is made beside its name and renamed when it is whole and on the disk, so that a name
- * is a ring or is not there.  All space is reserved then: later writes change bytes that the file
- * has, and find no full disk. */
+ * is a history or is not there.  All space is reserved then: later writes change bytes that the
+ * file has, and find no full disk. */
 #include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* history_int: the parts of a ring, for the files of metrics/ and their tests.
+/* history_int: the parts of a history, for its files and their tests.
  *
  * docs/design/history-file.md has the format.  Who does what:
- *   ring.c         open, append, close: the order of writes and syncs
- *   history_file.c    the file: its head, its areas, reading and writing, other sizes
- *   history_dict.c    which series an id is
- *   history_log.c     a record for each second, until it lies in a block
- *   history_block.c   blocks of columns and the index of them
- *   history_minute.c  minutes made from blocks of seconds
- *   history_read.c    queries           history_event.c  events
- *   history_code.c    numbers as few bits (no I/O)
+ *   history.c          open, append, close: the order of writes and syncs
+ *   history_file.c     the file: its head, its areas, reading and writing, other sizes
+ *   history_dict.c     which series an id is
+ *   history_log.c      a record for each second, until it lies in a block
+ *   history_block.c    blocks of columns and the index of them
+ *   history_minute.c   minutes made from blocks of seconds
+ *   history_read.c     queries
+ *   history_event.c    events
+ *   history_code.c     numbers as few bits (no I/O)
  *
  * Invariants:
  *   1. A row has a sequence number; numbers rise by one and are never used twice.
@@ -18,7 +19,7 @@
  *   3. The index knows only blocks whose head and directory were right when it learnt of them;
  *      a reader checks each again, since the writer may have written over it.
  *   4. Only the writer (r->writer held) changes anything, and what readers see it changes with
- *      r->lock held; readers hold r->lock for copies alone, never across I/O. */
+ *      r->lock held; readers hold r->lock only for copies, never across I/O. */
 #ifndef HISTORY_HISTORY_INT_H
 #define HISTORY_HISTORY_INT_H
 #include "history/history.h"

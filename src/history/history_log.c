@@ -4,7 +4,7 @@
  * The log has two halves.  Records go into one until its rows are a block that is on the disk;
  * then the next begin the other.  So the half that holds rows which are in no block is never
  * written over, whatever is torn.  A record is a key, with all values, or what differs from the
- * key: each can be read with its key alone, so a damaged one costs its own second. */
+ * key: each can be read with only its key, so a damaged one costs its own second. */
 #include "base/codec/crc32c.h"
 #include "base/mem.h"
 #include "history/history_int.h"

@@ -238,7 +238,7 @@ static void points_end(struct points *p)
             p->items[i].mean /= p->items[i].count;
 }
 
-/* ---- a query's view of the ring */
+/* ---- a query's view of the history */
 struct view {
     struct history *r;
     struct history_block *seconds, *minutes; /* copies */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* access: a ring with many producers and one consumer, and the consumer's thread.
+/* access_log: a ring with many producers and one consumer, and the consumer's thread.
  *
  * Each cell has a turn.  A cell is free for the producer whose place equals its turn, and
  * holds a record for the consumer when its turn is one more:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* access: one JSON line for each request, written by a thread of its own.
+/* access_log: one JSON line for each request, written by a thread of its own.
  *
  * The thread that ends a request copies a fixed-size record into a ring and goes on: no
  * lock, no allocation, no system call but a rare wake-up.  The log's thread turns records

@@ -34,7 +34,7 @@ void metrics_free(struct metrics *m); /* NULL is fine */
 
 /* `labels` is "model,route" or NULL.  The same name twice gives the same family; with other
  * labels or another kind it is a programmer's error (assert).  `buckets` are upper bounds in
- * rising order, +Inf is added; histograms alone. */
+ * rising order, +Inf is added; only for histograms. */
 struct metrics_family *metrics_family(struct metrics *m, enum metrics_kind kind, const char *name,
                                       const char *help, const char *labels, const double *buckets,
                                       size_t bucket_count);

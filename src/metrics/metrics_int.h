@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* metrics_int: the registry's parts, for the files of metrics/ alone. */
+/* metrics_int: the registry's parts, only for the files of metrics/. */
 #ifndef METRICS_METRICS_INT_H
 #define METRICS_METRICS_INT_H
 #include "metrics/metrics.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* value: counting.  Integers are one relaxed addition; doubles are added by exchanging
+/* metrics_value: counting.  Integers are one relaxed addition; doubles are added by exchanging
  * their bits.  Nothing here orders anything else: a scrape sees each number as it was at
  * some moment of the scrape. */
 #include "metrics/metrics_int.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* write: the registry as Prometheus text, exposition format 0.0.4. */
+/* metrics_write: the registry as Prometheus text, exposition format 0.0.4. */
 #include "base/mem.h"
 #include "base/text/prom_text.h"
 #include "metrics/metrics_int.h"

@@ -64,7 +64,7 @@ struct telemetry_metric {
     enum telemetry_kind kind;
     const char *unit;          /* "C", "W", "B", "B/s", "%", "ratio", "s", "1" */
     const char *dcgm, *dcgm46; /* names in DCGM's exporter, NULL: it has none */
-    const char *prom;          /* our own or node_exporter's name, NULL: dcgm alone */
+    const char *prom;          /* our own or node_exporter's name, NULL: only dcgm */
     const char *help;          /* of either name */
     double scale;              /* value in the exported unit = value here * scale */
     int priority;              /* 0 is kept longest */

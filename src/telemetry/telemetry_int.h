@@ -33,7 +33,7 @@ struct telemetry_document {
     uint64_t change; /* when it was put */
 };
 
-/* Series that pass give their ids to others of their class alone. */
+/* Series that pass give their ids only to others of their class. */
 enum telemetry_class { TELEMETRY_CLASS_OWN, TELEMETRY_CLASS_APP, TELEMETRY_CLASSES };
 
 struct telemetry_passing {
@@ -58,7 +58,7 @@ struct telemetry {
     struct telemetry_source sources[TELEMETRY_SOURCES_MAX];
     atomic_uint source_count;
 
-    /* the writer's alone */
+    /* only the writer's */
     struct telemetry_passing **passing; /* by id, owned; NULL: it stays */
     size_t passing_count;               /* of those of processes and jobs */
     bool none_rests[TELEMETRY_CLASSES]; /* no id of the class is free before the next batch */

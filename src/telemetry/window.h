@@ -12,7 +12,7 @@
 #include "telemetry/telemetry.h"
 
 enum {
-    WINDOW_SLOTS_MAX = 4096,  /* series of a window: beyond them new ones are counted alone */
+    WINDOW_SLOTS_MAX = 4096,  /* series of a window: beyond them new ones are only counted */
     WINDOW_METRICS_MAX = 128, /* that a window watches */
     WINDOW_KEPT_MAX = 4096,   /* samples of a slot; then every second one goes */
     WINDOW_BITS = 16          /* of a mask that are counted */

@@ -139,13 +139,13 @@ static void list_make(struct mounts_answer list[3])
 }
 
 /* Turns at real times until the answer is as wanted; what is waited for comes from a thread. */
-static int turn_until(struct mounts_ask *a, struct mounts_answer *list, size_t count, size_t which,
-                      int want, int64_t ahead_ns)
+static int turn_until(struct mounts_probe *a, struct mounts_answer *list, size_t count,
+                      size_t which, int want, int64_t ahead_ns)
 {
     for (int i = 0; i < 20000; i++) {
         struct timespec ms = { .tv_nsec = 500000 };
 
-        mounts_ask_turn(a, list, count, clock_mono_ns() + ahead_ns);
+        mounts_probe_turn(a, list, count, clock_mono_ns() + ahead_ns);
         if (list[which].rc == want)
             return 1;
         nanosleep(&ms, NULL);
@@ -156,12 +156,12 @@ static int turn_until(struct mounts_ask *a, struct mounts_answer *list, size_t c
 TEST(dead_server)
 {
     enum { DEADLINE_MS = 60000 };
-    struct mounts_ask *a = mounts_ask_new(fake_statvfs, DEADLINE_MS);
+    struct mounts_probe *a = mounts_probe_new(fake_statvfs, DEADLINE_MS);
     struct mounts_answer list[3] = { 0 };
 
     assert_int_equal(sem_init(&dead_answers, 0, 0), 0);
     list_make(list);
-    mounts_ask_turn(a, list, 3, clock_mono_ns());
+    mounts_probe_turn(a, list, 3, clock_mono_ns());
     CHECK(list[0].rc == EAGAIN);
     /* the first is answered while the thread hangs in the second */
     CHECK(turn_until(a, list, 3, 0, 0, 0));
@@ -171,7 +171,7 @@ TEST(dead_server)
         sched_yield();
     /* past the deadline it is stuck, and another thread asks for the rest */
     CHECK(turn_until(a, list, 3, 1, ETIMEDOUT, (DEADLINE_MS + 1) * INT64_C(1000000)));
-    CHECK(mounts_ask_stuck(a) == 1);
+    CHECK(mounts_probe_stuck(a) == 1);
     CHECK(turn_until(a, list, 3, 2, ESTALE, 0));
     CHECK(list[0].rc == 0 && list[1].rc == ETIMEDOUT);
     CHECK(atomic_load(&dead_asked) == 1); /* never asked again while it hangs */
@@ -180,10 +180,10 @@ TEST(dead_server)
     sem_post(&dead_answers);
     sem_post(&dead_answers);
     CHECK(turn_until(a, list, 3, 1, 0, 0));
-    CHECK(mounts_ask_stuck(a) == 0);
+    CHECK(mounts_probe_stuck(a) == 0);
     for (int i = 0; i < 64; i++)
         sem_post(&dead_answers);
-    mounts_ask_free(a);
+    mounts_probe_free(a);
 }
 
 /* Each dead one costs a thread; beyond the limit nobody is asked. */
@@ -191,7 +191,7 @@ TEST(many_dead_servers)
 {
     enum { DEADLINE_MS = 60000, SERVERS = MOUNTS_STUCK_MAX + 2 };
     const int64_t late_ns = (DEADLINE_MS + 1) * INT64_C(1000000);
-    struct mounts_ask *a = mounts_ask_new(fake_statvfs, DEADLINE_MS);
+    struct mounts_probe *a = mounts_probe_new(fake_statvfs, DEADLINE_MS);
     struct mounts_answer list[SERVERS] = { 0 };
 
     while (!sem_trywait(&dead_answers))
@@ -200,11 +200,11 @@ TEST(many_dead_servers)
         snprintf(list[i].path, sizeof(list[i].path), "/dead%d", i);
     CHECK(turn_until(a, list, SERVERS, MOUNTS_STUCK_MAX - 1, ETIMEDOUT, late_ns));
     for (int i = 0; i < 5; i++)
-        mounts_ask_turn(a, list, SERVERS, clock_mono_ns() + late_ns);
-    CHECK(mounts_ask_stuck(a) == MOUNTS_STUCK_MAX);
+        mounts_probe_turn(a, list, SERVERS, clock_mono_ns() + late_ns);
+    CHECK(mounts_probe_stuck(a) == MOUNTS_STUCK_MAX);
     for (int i = 0; i < SERVERS; i++)
         CHECK(list[i].rc == (i < MOUNTS_STUCK_MAX ? ETIMEDOUT : EAGAIN));
-    mounts_ask_free(a); /* does not wait for them */
+    mounts_probe_free(a); /* does not wait for them */
     for (int i = 0; i < SERVERS; i++)
         sem_post(&dead_answers);
 }

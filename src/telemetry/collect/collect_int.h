@@ -61,27 +61,27 @@ void collect_keys_ids(struct telemetry *t, unsigned source, const struct collect
 void collect_keys_set(struct telemetry *t, const char *text, const struct collect_key *keys,
                       size_t count, const uint32_t *ids);
 
-/* ---- file systems that may not answer: asked by a thread of their own (mounts_ask.c) */
+/* ---- file systems that may not answer: asked by a thread of their own (mounts_probe.c) */
 enum {
-    MOUNTS_ASK_MAX = 64,  /* remote file systems asked */
-    MOUNTS_STUCK_MAX = 4, /* threads that a dead server may hold */
-    MOUNTS_PATH_MAX = 512 /* bytes of a mount point; longer ones are left out */
+    MOUNTS_PROBE_MAX = 64, /* remote file systems asked */
+    MOUNTS_STUCK_MAX = 4,  /* threads that a dead server may hold */
+    MOUNTS_PATH_MAX = 512  /* bytes of a mount point; longer ones are left out */
 };
 struct mounts_answer {
     char path[MOUNTS_PATH_MAX];
     int rc; /* 0, or an errno; EAGAIN: not answered yet, ETIMEDOUT: stuck */
     struct statvfs v;
 };
-struct mounts_ask;
+struct mounts_probe;
 /* `ask` is statvfs() but in tests. */
-struct mounts_ask *mounts_ask_new(int (*ask)(const char *path, struct statvfs *out),
-                                  int deadline_ms);
+struct mounts_probe *mounts_probe_new(int (*ask)(const char *path, struct statvfs *out),
+                                      int deadline_ms);
 /* Takes what came in since and asks for all of `list` again, without waiting: the answers of
  * one call are those of the last round.  Paths decide, places may change. */
-void mounts_ask_turn(struct mounts_ask *a, struct mounts_answer *list, size_t count,
-                     int64_t mono_ns);
-size_t mounts_ask_stuck(const struct mounts_ask *a);
-void mounts_ask_free(struct mounts_ask *a); /* never waits for a stuck one */
+void mounts_probe_turn(struct mounts_probe *a, struct mounts_answer *list, size_t count,
+                       int64_t mono_ns);
+size_t mounts_probe_stuck(const struct mounts_probe *a);
+void mounts_probe_free(struct mounts_probe *a); /* never waits for a stuck one */
 
 /* ---- what a training job says of itself (collect_jobs.c, docs/user/jobs.md) */
 enum { JOB_STATES = 8 };
@@ -95,7 +95,7 @@ struct job_file { /* numbers NaN, texts "": not told */
 enum rc job_parse(const char *bytes, size_t len, struct job_file *out, struct err *err) MUST_USE;
 const char *job_state_word(unsigned state); /* "running"; "": there is no such */
 
-/* ---- a process' cgroup file (owner.c); for tests and fuzzing */
+/* ---- a process' cgroup file (process_owner.c); for tests and fuzzing */
 void owner_cgroup(const char *text, struct owner *out);
 /* Names from what a kubelet calls a pod's folder of logs and a container's log; false: it is not
  * that of the pod, the container in `io`. */

@@ -2,7 +2,7 @@
 /* collect_lustre: a Lustre client's own counters of each mount (llite), and those of its
  * connections to the storage targets (osc), summed for each file system.
  *
- * The files lie in procfs with older clients and in debugfs with newer ones, which root alone may
+ * The files lie in procfs with older clients and in debugfs with newer ones, which only root may
  * read.  They are the client's memory: a dead server does not hold a reader. */
 #include "telemetry/collect/collect_int.h"
 

@@ -2,7 +2,7 @@
 /* collect_mounts: size and room of file systems, under node_exporter's names.
  *
  * 1. Local file systems answer from memory and are asked here.  Remote ones (NFS, Lustre, FUSE and
- *    all that is not known to be local) are asked by another thread (mounts_ask.c): a dead server
+ *    all that is not known to be local) are asked by another thread (mounts_probe.c): a dead server
  *    costs a thread and an event, never a sample.
  * 2. autofs is never asked: asking would mount.
  * 3. Left out as node_exporter does: file systems of the kernel, and what belongs to single
@@ -49,8 +49,8 @@ struct mounts {
     struct cfile info;
     struct mount mounts[MOUNTS_MAX];
     size_t count;
-    struct mounts_ask *ask;
-    struct mounts_answer list[MOUNTS_ASK_MAX];
+    struct mounts_probe *ask;
+    struct mounts_answer list[MOUNTS_PROBE_MAX];
     char text[MOUNTS_TEXT_MAX];
 };
 
@@ -67,7 +67,7 @@ static void *mounts_open(const struct root *root, struct telemetry *t)
     m->live = root_is_live(root);
     m->source = telemetry_source(t, collect_mounts.name);
     cfile_open(&m->info, root, "/proc/self/mountinfo");
-    m->ask = mounts_ask_new(ask_kernel, MOUNTS_DEADLINE_MS);
+    m->ask = mounts_probe_new(ask_kernel, MOUNTS_DEADLINE_MS);
     return m;
 }
 
@@ -78,7 +78,7 @@ static void mounts_close(void *state)
     if (!m)
         return;
     cfile_close(&m->info);
-    mounts_ask_free(m->ask);
+    mounts_probe_free(m->ask);
     free(m);
 }
 
@@ -330,15 +330,15 @@ static void stuck_tell(struct telemetry *t, struct mount *n, bool stuck, int64_t
 
 static void remote_sample(struct mounts *m, struct telemetry *t, int64_t now_ns)
 {
-    struct mount *who[MOUNTS_ASK_MAX];
+    struct mount *who[MOUNTS_PROBE_MAX];
     size_t count = 0;
 
-    for (size_t i = 0; i < m->count && count < MOUNTS_ASK_MAX; i++)
+    for (size_t i = 0; i < m->count && count < MOUNTS_PROBE_MAX; i++)
         if (m->mounts[i].shown && m->mounts[i].remote) {
             memcpy(m->list[count].path, m->mounts[i].point, MOUNTS_PATH_MAX);
             who[count++] = &m->mounts[i];
         }
-    mounts_ask_turn(m->ask, m->list, count, clock_mono_ns());
+    mounts_probe_turn(m->ask, m->list, count, clock_mono_ns());
     for (size_t i = 0; i < count; i++) {
         mount_set(t, who[i], m->list[i].rc, &m->list[i].v);
         if (m->list[i].rc != EAGAIN)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mounts_ask: statvfs() of file systems that may never answer.
+/* mounts_probe: statvfs() of file systems that may never answer.
  *
  * A thread asks one path after the other; the caller only looks at what came.  A path that takes
  * longer than the deadline is stuck, and so is its thread, which nothing can end: it is left
@@ -26,14 +26,14 @@ struct mounts_worker {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     int (*ask)(const char *path, struct statvfs *out);
-    struct mounts_answer jobs[MOUNTS_ASK_MAX];
+    struct mounts_answer jobs[MOUNTS_PROBE_MAX];
     size_t count, at; /* at < count: jobs[at] is being asked */
     int64_t at_ns;    /* since when */
     bool quit;
     int holders;
 };
 
-struct mounts_ask {
+struct mounts_probe {
     int (*ask)(const char *path, struct statvfs *out);
     int64_t deadline_ns;
     struct mounts_worker *now; /* NULL: none */
@@ -106,10 +106,10 @@ static struct mounts_worker *worker_new(int (*ask)(const char *path, struct stat
     return NULL;
 }
 
-struct mounts_ask *mounts_ask_new(int (*ask)(const char *path, struct statvfs *out),
-                                  int deadline_ms)
+struct mounts_probe *mounts_probe_new(int (*ask)(const char *path, struct statvfs *out),
+                                      int deadline_ms)
 {
-    struct mounts_ask *a = xcalloc(1, sizeof(*a));
+    struct mounts_probe *a = xcalloc(1, sizeof(*a));
 
     a->ask = ask;
     a->deadline_ns = deadline_ms * INT64_C(1000000);
@@ -125,7 +125,7 @@ static void worker_quit(struct mounts_worker *w)
     worker_drop(w);
 }
 
-void mounts_ask_free(struct mounts_ask *a)
+void mounts_probe_free(struct mounts_probe *a)
 {
     if (!a)
         return;
@@ -136,13 +136,13 @@ void mounts_ask_free(struct mounts_ask *a)
     free(a);
 }
 
-size_t mounts_ask_stuck(const struct mounts_ask *a)
+size_t mounts_probe_stuck(const struct mounts_probe *a)
 {
     return a->stuck_count;
 }
 
 /* Stuck threads that came back end here. */
-static void stuck_reap(struct mounts_ask *a)
+static void stuck_reap(struct mounts_probe *a)
 {
     for (size_t i = 0; i < a->stuck_count;) {
         struct mounts_worker *w = a->stuck[i];
@@ -160,7 +160,7 @@ static void stuck_reap(struct mounts_ask *a)
     }
 }
 
-static bool is_stuck(const struct mounts_ask *a, const char *path)
+static bool is_stuck(const struct mounts_probe *a, const char *path)
 {
     for (size_t i = 0; i < a->stuck_count; i++) {
         struct mounts_worker *w = a->stuck[i];
@@ -187,12 +187,12 @@ static void take_answers(const struct mounts_worker *w, struct mounts_answer *li
 }
 
 /* A new round; the lock is held and the worker is idle. */
-static void post_paths(const struct mounts_ask *a, struct mounts_worker *w,
+static void post_paths(const struct mounts_probe *a, struct mounts_worker *w,
                        const struct mounts_answer *list, size_t count)
 {
     w->count = 0;
     w->at = 0;
-    for (size_t i = 0; i < count && w->count < MOUNTS_ASK_MAX; i++)
+    for (size_t i = 0; i < count && w->count < MOUNTS_PROBE_MAX; i++)
         if (!is_stuck(a, list[i].path)) {
             memcpy(w->jobs[w->count].path, list[i].path, sizeof(w->jobs[0].path));
             w->jobs[w->count++].rc = EAGAIN;
@@ -202,7 +202,7 @@ static void post_paths(const struct mounts_ask *a, struct mounts_worker *w,
 }
 
 /* What is left of a round that got stuck is not asked when the call returns. */
-static void give_up(struct mounts_ask *a, struct mounts_worker *w)
+static void give_up(struct mounts_probe *a, struct mounts_worker *w)
 {
     assert(a->stuck_count < MOUNTS_STUCK_MAX);
     w->count = w->at + 1;
@@ -210,8 +210,8 @@ static void give_up(struct mounts_ask *a, struct mounts_worker *w)
     a->now = NULL;
 }
 
-void mounts_ask_turn(struct mounts_ask *a, struct mounts_answer *list, size_t count,
-                     int64_t mono_ns)
+void mounts_probe_turn(struct mounts_probe *a, struct mounts_answer *list, size_t count,
+                       int64_t mono_ns)
 {
     struct mounts_worker *w;
 

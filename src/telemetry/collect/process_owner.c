@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* owner: whose a process is, from /proc/PID.
+/* process_owner: whose a process is, from /proc/PID.
  *
  * A process' cgroup says who started it, without asking Slurm, a kubelet or systemd.  Layouts that
  * are known, each as one path component or two:
@@ -15,7 +15,7 @@
  * A pod's name is in no cgroup, but in what its kubelet calls its logs:
  * /var/log/pods/NAMESPACE_POD_UID/CONTAINER, /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log.
  *
- * With systemd's driver a pod's UID has _ for -.  User names come from /etc/passwd alone: a
+ * With systemd's driver a pod's UID has _ for -.  User names come only from /etc/passwd: a
  * directory service may take for ever to answer. */
 #include "base/mem.h"
 #include "base/str.h"

@@ -38,7 +38,7 @@ static uint64_t *refused_calls(struct gpu_sampler *s)
     return s->gpu ? s->gpu->refused : s->refused;
 }
 
-bool gpu_ask_begin(struct gpu_sampler *s, unsigned call, int sub, bool present)
+bool gpu_call_begin(struct gpu_sampler *s, unsigned call, int sub, bool present)
 {
     if (!present || s->ended || s->fatal || (s->gpu && s->gpu->lost))
         return false;
@@ -68,7 +68,7 @@ static void gpu_lose(struct gpu_dev *g, int rc)
     g->why = rc;
 }
 
-int gpu_ask_end(struct gpu_sampler *s, unsigned call, int rc)
+int gpu_call_end(struct gpu_sampler *s, unsigned call, int rc)
 {
     int64_t took = clock_mono_ns() - s->call_ns;
     struct gpu_call_stat *st = &s->stats[call];

@@ -355,7 +355,7 @@ static void child_hung(struct gpu_child *c, int64_t now_ms)
     else
         gpu_step_text(step, c->call, sizeof(c->call));
     buf_reset(&c->where);
-    gpu_where((int)c->pid, &c->where);
+    gpu_hang_where((int)c->pid, &c->where);
     tell_event(c, TELEMETRY_EVENT_HANG, step.gpu, "%s has not returned for %.1f s (%s)", c->call,
                (double)(now_ms - c->hung_ms) / 1000, buf_str(&c->where));
     atomic_store(&c->page->end, 1);
@@ -539,7 +539,7 @@ void gpu_child_why(const struct gpu_child *c, struct buf *out)
 
         buf_addf(out, "%s%s has not returned for %.1f s (", i || c->hung ? "; " : "", a->call,
                  (double)(now_ms - a->since_ms) / 1000);
-        gpu_where((int)a->pid, out);
+        gpu_hang_where((int)a->pid, out);
         buf_addf(out, ")");
     }
     if (c->no_driver && c->page && !c->hung)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* gpu_child: GPUs, by a child process that alone speaks with the driver and sends a stream
- * (record/stream.h): the driver may hang for ever, and takes the child along at most. */
+/* gpu_child: GPUs, by a child process that is the only one to speak with the driver and sends a
+ * stream (record/stream.h): the driver may hang for ever, and takes the child along at most. */
 #ifndef TELEMETRY_GPU_GPU_CHILD_H
 #define TELEMETRY_GPU_GPU_CHILD_H
 #include "os/root.h"

@@ -109,7 +109,7 @@ void gpu_events_open(struct gpu_sampler *s)
 
     gpu_events_close(s);
     s->gpu = NULL;
-    if (s->events_off || GPU_ASK(s, -1, EventSetCreate, (&set)) != NVML_SUCCESS || !set)
+    if (s->events_off || GPU_CALL(s, -1, EventSetCreate, (&set)) != NVML_SUCCESS || !set)
         return;
     for (unsigned i = 0; i < s->gpu_count; i++) {
         unsigned long long types = 0;
@@ -117,9 +117,9 @@ void gpu_events_open(struct gpu_sampler *s)
         s->gpu = &s->gpus[i];
         if (!s->gpu->dev || s->gpu->lost)
             continue;
-        if (GPU_ASK(s, -1, DeviceGetSupportedEventTypes, (s->gpu->dev, &types)) == NVML_SUCCESS &&
+        if (GPU_CALL(s, -1, DeviceGetSupportedEventTypes, (s->gpu->dev, &types)) == NVML_SUCCESS &&
             (types & wanted) &&
-            GPU_ASK(s, -1, DeviceRegisterEvents, (s->gpu->dev, types & wanted, set)) ==
+            GPU_CALL(s, -1, DeviceRegisterEvents, (s->gpu->dev, types & wanted, set)) ==
                 NVML_SUCCESS)
             registered++;
     }
@@ -131,10 +131,10 @@ void gpu_events_open(struct gpu_sampler *s)
 
 static int wait_one(struct gpu_sampler *s, struct nvml_event *e, int ms)
 {
-    int rc = GPU_ASK(s, -1, EventSetWait_v2, (s->events, e, (unsigned)ms));
+    int rc = GPU_CALL(s, -1, EventSetWait_v2, (s->events, e, (unsigned)ms));
 
     if (rc == NVML_ERROR_NOT_SUPPORTED || rc == NVML_ERROR_FUNCTION_NOT_FOUND)
-        rc = GPU_ASK(s, -1, EventSetWait, (s->events, e, (unsigned)ms));
+        rc = GPU_CALL(s, -1, EventSetWait, (s->events, e, (unsigned)ms));
     return rc;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpu_where: where the kernel has a process that does not go on.  Reading these files of /proc
+/* gpu_hang_where: where the kernel has a process that does not go on.  Reading these files of /proc
  * does not wait for the process. */
 #include "telemetry/gpu/gpu_int.h"
 
@@ -50,7 +50,7 @@ static void add_stack(char *stack, struct buf *out)
     }
 }
 
-void gpu_where(int pid, struct buf *out)
+void gpu_hang_where(int pid, struct buf *out)
 {
     char text[WHERE_FILE_MAX], *paren;
 

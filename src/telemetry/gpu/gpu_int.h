@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* gpu_int: what the files of the GPU collector share.
  *
- *   gpu_child.c    the agent's side: starts the child, reads, watches, restarts
- *   gpu_where.c    where the kernel has a process that does not go on
- *   gpu_page.c     the memory that both share
- *   gpu_main.c     the child's side: samples each period, sends
- *   gpu_sample.c   attaches and makes one sample
- *   gpu_batch.c    its values as series of the stream
- *   gpu_call.c     the one way to call the library: heartbeat, latency, negative cache
- *   gpu_table.c    which metric comes from which question, and how often
- *   gpu_ask.c      the questions about one GPU and its MIG instances
- *   gpu_process.c  processes on the GPUs and whose they are
- *   gpu_event.c    XIDs and what else the driver reports by itself
- *   gpu_once.c     one sample as JSON with the cost of each call
+ *   gpu_child.c       the agent's side: starts the child, reads, watches, restarts
+ *   gpu_hang_where.c  where the kernel has a process that does not go on
+ *   gpu_page.c        the memory that both share
+ *   gpu_main.c        the child's side: samples each period, sends
+ *   gpu_sample.c      attaches and makes one sample
+ *   gpu_batch.c       its values as series of the stream
+ *   gpu_call.c        the one way to call the library: heartbeat, latency, negative cache
+ *   gpu_table.c       which metric comes from which question, and how often
+ *   gpu_query.c       the questions about one GPU and its MIG instances
+ *   gpu_process.c     processes on the GPUs and whose they are
+ *   gpu_owner.c       whose each GPU is, as labels of its metrics
+ *   gpu_event.c       XIDs and what else the driver reports by itself
+ *   gpu_once.c        one sample as JSON with the cost of each call
  *
  *        agent                                child (the same binary, re-executed)
  *     gpu_child_turn() <--- socketpair ---- stream of batches, events, documents
@@ -23,7 +24,8 @@
  *  1. Only the child calls the library.  Before each call it writes into the page which one:
  *     a child that stops is known by its call.
  *  2. The agent never waits for the child and never kills it while it may hold a call: it asks,
- *     waits, then leaves it alone; GPU_ABANDONED_MAX of them at most, then no new child.
+ *     waits, then leaves it alone; GPU_ABANDONED_MAX of them at most, then no new child.  Only an
+ *     agent that is killed takes its children along (the kernel sees to it).
  *  3. A counter continues across children and drivers: what the last child had is in the page.
  *  4. A call that a GPU does not support is made once. */
 #ifndef TELEMETRY_GPU_GPU_INT_H
@@ -374,26 +376,26 @@ void gpu_tell_lost(struct gpu_sampler *s);
 
 /* The one way to call the library, as ASK() of hw/nvml/nvml_int.h.  `sub` tells calls of one name
  * apart, -1: none. */
-#define GPU_ASK(s, sub, fn, args)                                                                  \
-    (gpu_ask_begin((s), GPU_CALL_##fn, (sub), (s)->api.fn != NULL)                                 \
-         ? gpu_ask_end((s), GPU_CALL_##fn, (s)->api.fn args)                                       \
+#define GPU_CALL(s, sub, fn, args)                                                                 \
+    (gpu_call_begin((s), GPU_CALL_##fn, (sub), (s)->api.fn != NULL)                                \
+         ? gpu_call_end((s), GPU_CALL_##fn, (s)->api.fn args)                                      \
          : NVML_ERROR_NOT_SUPPORTED)
-bool gpu_ask_begin(struct gpu_sampler *s, unsigned call, int sub, bool present);
-int gpu_ask_end(struct gpu_sampler *s, unsigned call, int rc);
+bool gpu_call_begin(struct gpu_sampler *s, unsigned call, int sub, bool present);
+int gpu_call_end(struct gpu_sampler *s, unsigned call, int rc);
 void gpu_beat(struct gpu_sampler *s, unsigned call, int sub); /* a sign of life */
 /* "Unknown Error (999)" */
 const char *gpu_code_text(struct gpu_sampler *s, int rc, char *out, size_t cap);
 
-/* gpu_ask.c: of s->gpu */
+/* gpu_query.c: of s->gpu */
 bool gpu_attach(struct gpu_sampler *s, struct gpu_dev *g); /* false: it cannot be opened */
-void gpu_ask_all(struct gpu_sampler *s, int64_t now_ns);
+void gpu_query_all(struct gpu_sampler *s, int64_t now_ns);
 void gpu_values_clear(struct gpu_values *v, bool ids);
 double gpu_carry_on(struct gpu_carry_value *c, double raw); /* the counter, continued */
 void gpu_gpm_release(struct gpu_sampler *s, struct gpu_gpm *g);
 
 /* gpu_process.c */
 void gpu_processes_begin(struct gpu_sampler *s);
-void gpu_processes_ask(struct gpu_sampler *s);
+void gpu_processes_query(struct gpu_sampler *s);
 void gpu_processes_end(struct gpu_sampler *s); /* series and document */
 
 /* A document, when it is another than the one of this hash. */
@@ -427,7 +429,7 @@ void gpu_put_gpu(struct gpu_sampler *s, struct gpu_dev *g); /* all of one */
 void gpu_put_driver(struct gpu_sampler *s);                 /* calls, number of GPUs */
 void gpu_batch_send(struct gpu_sampler *s, int64_t now_ns); /* into s->out */
 
-/* gpu_where.c */
-void gpu_where(int pid, struct buf *out); /* "state D, in nvidia_ioctl, syscall 16 …" */
+/* gpu_hang_where.c */
+void gpu_hang_where(int pid, struct buf *out); /* "state D, in nvidia_ioctl, syscall 16 …" */
 
 #endif

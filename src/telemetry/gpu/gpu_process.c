@@ -78,14 +78,14 @@ static void widen_v1(struct nvml_process *all, const struct nvml_process_v1 *old
         int rc_ = NVML_ERROR_NOT_SUPPORTED;                                                        \
         n = GPU_PROCESSES_MAX;                                                                     \
         if (!broken_v3(s))                                                                         \
-            rc_ = GPU_ASK(s, -1, DeviceGet##kind##RunningProcesses_v3, (dev_, &n, all));           \
+            rc_ = GPU_CALL(s, -1, DeviceGet##kind##RunningProcesses_v3, (dev_, &n, all));          \
         if (rc_ == NVML_ERROR_NOT_SUPPORTED || rc_ == NVML_ERROR_FUNCTION_NOT_FOUND) {             \
             n = GPU_PROCESSES_MAX;                                                                 \
-            rc_ = GPU_ASK(s, -1, DeviceGet##kind##RunningProcesses_v2, (dev_, &n, all));           \
+            rc_ = GPU_CALL(s, -1, DeviceGet##kind##RunningProcesses_v2, (dev_, &n, all));          \
         }                                                                                          \
         if (rc_ == NVML_ERROR_NOT_SUPPORTED || rc_ == NVML_ERROR_FUNCTION_NOT_FOUND) {             \
             n = GPU_PROCESSES_MAX;                                                                 \
-            rc_ = GPU_ASK(s, -1, DeviceGet##kind##RunningProcesses, (dev_, &n, old_));             \
+            rc_ = GPU_CALL(s, -1, DeviceGet##kind##RunningProcesses, (dev_, &n, old_));            \
             if (rc_ == NVML_SUCCESS)                                                               \
                 widen_v1(all, old_, n < GPU_PROCESSES_MAX ? n : GPU_PROCESSES_MAX);                \
         }                                                                                          \
@@ -111,7 +111,7 @@ static bool list_processes(struct gpu_sampler *s, bool graphics)
 }
 
 /* The newest sample of each listed process; some drivers add samples of none. */
-static void ask_use(struct gpu_sampler *s)
+static void query_use(struct gpu_sampler *s)
 {
     struct nvml_process_util all[GPU_PROCESS_UTIL_MAX];
     unsigned n = GPU_PROCESS_UTIL_MAX;
@@ -121,7 +121,7 @@ static void ask_use(struct gpu_sampler *s)
 
     if (s->gpu->mig)
         return; /* the driver does not tell it there */
-    rc = GPU_ASK(s, -1, DeviceGetProcessUtilization, (s->gpu->dev, all, &n, s->gpu->seen_us));
+    rc = GPU_CALL(s, -1, DeviceGetProcessUtilization, (s->gpu->dev, all, &n, s->gpu->seen_us));
     if (rc == NVML_ERROR_INSUFFICIENT_SIZE) /* more than we take: only what comes from here on */
         s->gpu->seen_us = (unsigned long long)clock_unix_ms() * 1000;
     if (rc != NVML_SUCCESS)
@@ -149,7 +149,7 @@ void gpu_processes_begin(struct gpu_sampler *s)
         s->processes[i].seen = false;
 }
 
-void gpu_processes_ask(struct gpu_sampler *s)
+void gpu_processes_query(struct gpu_sampler *s)
 {
     size_t count = 0;
     bool told = list_processes(s, false);
@@ -159,7 +159,7 @@ void gpu_processes_ask(struct gpu_sampler *s)
     for (size_t i = 0; i < s->process_count; i++)
         count += s->processes[i].seen && s->processes[i].gpu == s->gpu->index;
     if (told && count) /* the dearest call of all, 2.6 ms on an H200 */
-        ask_use(s);
+        query_use(s);
     s->gpu->values.v[GPU_ROW_PROCESSES] = told ? (double)count : (double)NAN;
 }
 

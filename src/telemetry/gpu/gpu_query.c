@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpu_ask: the questions about one GPU and its MIG instances.
+/* gpu_query: the questions about one GPU and its MIG instances.
  *
  * Fields go in one call a group: the driver then fetches what belongs together once.  The
  * performance monitor (GPM) compares two samples: the one of the last round and the new one;
@@ -77,7 +77,7 @@ static bool is_older_driver(int rc)
 }
 
 /* ---- fields ---- */
-static void ask_fields(struct gpu_sampler *s, struct gpu_dev *g, enum gpu_pace pace)
+static void query_fields(struct gpu_sampler *s, struct gpu_dev *g, enum gpu_pace pace)
 {
     struct nvml_field_value f[GPU_FIELDS_MAX] = { 0 };
     size_t from[GPU_FIELDS_MAX], n = 0;
@@ -89,7 +89,7 @@ static void ask_fields(struct gpu_sampler *s, struct gpu_dev *g, enum gpu_pace p
                                           .scope = gpu_fields[i].all ? NVML_ALL_LINKS : 0 };
         from[n++] = i;
     }
-    if (n == 0 || GPU_ASK(s, f[0].id, DeviceGetFieldValues, (g->dev, (int)n, f)) != NVML_SUCCESS)
+    if (n == 0 || GPU_CALL(s, f[0].id, DeviceGetFieldValues, (g->dev, (int)n, f)) != NVML_SUCCESS)
         return;
     for (size_t k = 0; k < n; k++) {
         const struct gpu_field *d = &gpu_fields[from[k]];
@@ -122,7 +122,7 @@ static double link_rate(double kib, double *last_kib, int64_t *last_ns, int64_t 
     return rate;
 }
 
-static void ask_rates(struct gpu_dev *g, int64_t now_ns)
+static void query_rates(struct gpu_dev *g, int64_t now_ns)
 {
     double *v = g->values.v;
     double all = (v[GPU_ROW_LINK_TX] + v[GPU_ROW_LINK_RX]) / 1024;
@@ -131,7 +131,7 @@ static void ask_rates(struct gpu_dev *g, int64_t now_ns)
 }
 
 /* ---- NVLinks ---- */
-static void ask_link(struct gpu_sampler *s, struct gpu_dev *g, unsigned link)
+static void query_link(struct gpu_sampler *s, struct gpu_dev *g, unsigned link)
 {
     struct nvml_field_value f[GPU_FIELDS_MAX] = { 0 };
     size_t from[GPU_FIELDS_MAX], n = 0;
@@ -143,7 +143,7 @@ static void ask_link(struct gpu_sampler *s, struct gpu_dev *g, unsigned link)
         f[n] = (struct nvml_field_value){ .id = gpu_link_fields[i].id, .scope = link };
         from[n++] = i;
     }
-    if (n == 0 || GPU_ASK(s, (int)link, DeviceGetFieldValues, (g->dev, (int)n, f)) != NVML_SUCCESS)
+    if (n == 0 || GPU_CALL(s, (int)link, DeviceGetFieldValues, (g->dev, (int)n, f)) != NVML_SUCCESS)
         return;
     for (size_t k = 0; k < n; k++) {
         const struct gpu_field *d = &gpu_link_fields[from[k]];
@@ -167,8 +167,8 @@ static double sum_links(const struct gpu_dev *g, enum gpu_link_row row)
     return sum;
 }
 
-/* From Hopper on errors are counted by link alone. */
-static void ask_links(struct gpu_sampler *s, struct gpu_dev *g, int64_t now_ns)
+/* From Hopper on errors are counted only by link. */
+static void query_links(struct gpu_sampler *s, struct gpu_dev *g, int64_t now_ns)
 {
     static const struct {
         enum gpu_row row;
@@ -182,7 +182,7 @@ static void ask_links(struct gpu_sampler *s, struct gpu_dev *g, int64_t now_ns)
     if (!g->link_count || !gpu_due(s, GPU_MEDIUM))
         return;
     for (unsigned i = 0; i < g->link_count && !g->lost; i++)
-        ask_link(s, g, i);
+        query_link(s, g, i);
     for (size_t i = 0; i < ARRAY_SIZE(sums); i++)
         if (isnan(v[sums[i].row]) || sums[i].row == GPU_ROW_LINKS_UP)
             v[sums[i].row] = sum_links(g, sums[i].of);
@@ -195,21 +195,21 @@ static void ask_links(struct gpu_sampler *s, struct gpu_dev *g, int64_t now_ns)
 #define ASK_UINT(s, g, fn, row, factor)                                                            \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
-        bool ok_ = GPU_ASK(s, -1, fn, ((g)->dev, &v_)) == NVML_SUCCESS;                            \
+        bool ok_ = GPU_CALL(s, -1, fn, ((g)->dev, &v_)) == NVML_SUCCESS;                           \
         (g)->values.v[row] = known_or_nan(ok_, v_ * (factor));                                     \
     } while (0)
 #define ASK_UINT_OF(s, g, fn, which, row)                                                          \
     do {                                                                                           \
         unsigned v_ = 0;                                                                           \
-        bool ok_ = GPU_ASK(s, which, fn, ((g)->dev, which, &v_)) == NVML_SUCCESS;                  \
+        bool ok_ = GPU_CALL(s, which, fn, ((g)->dev, which, &v_)) == NVML_SUCCESS;                 \
         (g)->values.v[row] = known_or_nan(ok_, v_);                                                \
     } while (0)
 
-static void ask_memory(struct gpu_sampler *s, struct nvml_dev *dev, double *v)
+static void query_memory(struct gpu_sampler *s, struct nvml_dev *dev, double *v)
 {
     struct nvml_memory_v2 m2 = { .version = NVML_STRUCT_VERSION(nvml_memory_v2, 2) };
     struct nvml_memory m1 = { 0 };
-    int rc = GPU_ASK(s, -1, DeviceGetMemoryInfo_v2, (dev, &m2));
+    int rc = GPU_CALL(s, -1, DeviceGetMemoryInfo_v2, (dev, &m2));
 
     v[GPU_ROW_MEM_TOTAL] = v[GPU_ROW_MEM_FREE] = v[GPU_ROW_MEM_USED] = NAN;
     v[GPU_ROW_MEM_RESERVED] = NAN;
@@ -219,7 +219,7 @@ static void ask_memory(struct gpu_sampler *s, struct nvml_dev *dev, double *v)
         v[GPU_ROW_MEM_USED] = (double)m2.used;
         v[GPU_ROW_MEM_RESERVED] = (double)m2.reserved;
     } else if (is_older_driver(rc) &&
-               GPU_ASK(s, -1, DeviceGetMemoryInfo, (dev, &m1)) == NVML_SUCCESS) {
+               GPU_CALL(s, -1, DeviceGetMemoryInfo, (dev, &m1)) == NVML_SUCCESS) {
         v[GPU_ROW_MEM_TOTAL] = (double)m1.total;
         v[GPU_ROW_MEM_FREE] = (double)m1.free;
         v[GPU_ROW_MEM_USED] = (double)m1.used;
@@ -228,11 +228,11 @@ static void ask_memory(struct gpu_sampler *s, struct nvml_dev *dev, double *v)
 
 enum { FAN_PERCENT_MAX = 200 }; /* more than all of it is possible; more than that is no speed */
 
-static void ask_heat(struct gpu_sampler *s, struct gpu_dev *g)
+static void query_heat(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct nvml_temperature t = { .version = NVML_STRUCT_VERSION(nvml_temperature, 1),
                                   .sensor = NVML_TEMPERATURE_GPU };
-    int rc = GPU_ASK(s, -1, DeviceGetTemperatureV, (g->dev, &t));
+    int rc = GPU_CALL(s, -1, DeviceGetTemperatureV, (g->dev, &t));
     unsigned fan = 0;
 
     if (is_older_driver(rc))
@@ -240,53 +240,53 @@ static void ask_heat(struct gpu_sampler *s, struct gpu_dev *g)
     else
         g->values.v[GPU_ROW_TEMP] = known_or_nan(rc == NVML_SUCCESS, t.celsius);
     if (gpu_due(s, GPU_MEDIUM)) { /* cards for data centres have none: not supported */
-        rc = GPU_ASK(s, -1, DeviceGetFanSpeed, (g->dev, &fan));
+        rc = GPU_CALL(s, -1, DeviceGetFanSpeed, (g->dev, &fan));
         g->values.v[GPU_ROW_FAN] = known_or_nan(rc == NVML_SUCCESS && fan <= FAN_PERCENT_MAX, fan);
     }
 }
 
-static void ask_use(struct gpu_sampler *s, struct gpu_dev *g)
+static void query_use(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct nvml_util u = { 0 };
     unsigned percent = 0, period_us = 0;
     double *v = g->values.v;
-    bool ok = GPU_ASK(s, -1, DeviceGetUtilizationRates, (g->dev, &u)) == NVML_SUCCESS;
+    bool ok = GPU_CALL(s, -1, DeviceGetUtilizationRates, (g->dev, &u)) == NVML_SUCCESS;
 
     v[GPU_ROW_UTIL] = known_or_nan(ok && u.gpu <= NVML_UTIL_MAX, u.gpu);
     v[GPU_ROW_UTIL_MEMORY] = known_or_nan(ok && u.memory <= NVML_UTIL_MAX, u.memory);
-    ok =
-        GPU_ASK(s, -1, DeviceGetEncoderUtilization, (g->dev, &percent, &period_us)) == NVML_SUCCESS;
+    ok = GPU_CALL(s, -1, DeviceGetEncoderUtilization, (g->dev, &percent, &period_us)) ==
+         NVML_SUCCESS;
     v[GPU_ROW_UTIL_ENCODER] = known_or_nan(ok && percent <= NVML_UTIL_MAX, percent);
-    ok =
-        GPU_ASK(s, -1, DeviceGetDecoderUtilization, (g->dev, &percent, &period_us)) == NVML_SUCCESS;
+    ok = GPU_CALL(s, -1, DeviceGetDecoderUtilization, (g->dev, &percent, &period_us)) ==
+         NVML_SUCCESS;
     v[GPU_ROW_UTIL_DECODER] = known_or_nan(ok && percent <= NVML_UTIL_MAX, percent);
 }
 
-static void ask_clocks(struct gpu_sampler *s, struct gpu_dev *g)
+static void query_clocks(struct gpu_sampler *s, struct gpu_dev *g)
 {
     unsigned long long reasons = 0;
     int state = 0, rc;
 
     ASK_UINT_OF(s, g, DeviceGetClockInfo, NVML_CLOCK_SM, GPU_ROW_CLOCK_SM);
     ASK_UINT_OF(s, g, DeviceGetClockInfo, NVML_CLOCK_MEM, GPU_ROW_CLOCK_MEMORY);
-    rc = GPU_ASK(s, -1, DeviceGetCurrentClocksEventReasons, (g->dev, &reasons));
+    rc = GPU_CALL(s, -1, DeviceGetCurrentClocksEventReasons, (g->dev, &reasons));
     if (is_older_driver(rc))
-        rc = GPU_ASK(s, -1, DeviceGetCurrentClocksThrottleReasons, (g->dev, &reasons));
+        rc = GPU_CALL(s, -1, DeviceGetCurrentClocksThrottleReasons, (g->dev, &reasons));
     g->values.v[GPU_ROW_REASONS] = known_or_nan(rc == NVML_SUCCESS, (double)reasons);
-    rc = GPU_ASK(s, -1, DeviceGetPerformanceState, (g->dev, &state));
+    rc = GPU_CALL(s, -1, DeviceGetPerformanceState, (g->dev, &state));
     g->values.v[GPU_ROW_PSTATE] =
         known_or_nan(rc == NVML_SUCCESS && state >= 0 && state <= 15, state);
 }
 
-static void ask_medium(struct gpu_sampler *s, struct gpu_dev *g)
+static void query_medium(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct nvml_margin margin = { .version = NVML_STRUCT_VERSION(nvml_margin, 1) };
     unsigned replay = 0;
     double *v = g->values.v;
-    bool ok = GPU_ASK(s, -1, DeviceGetMarginTemperature, (g->dev, &margin)) == NVML_SUCCESS;
+    bool ok = GPU_CALL(s, -1, DeviceGetMarginTemperature, (g->dev, &margin)) == NVML_SUCCESS;
 
     v[GPU_ROW_TEMP_MARGIN] = known_or_nan(ok, margin.celsius);
-    ok = GPU_ASK(s, -1, DeviceGetPcieReplayCounter, (g->dev, &replay)) == NVML_SUCCESS;
+    ok = GPU_CALL(s, -1, DeviceGetPcieReplayCounter, (g->dev, &replay)) == NVML_SUCCESS;
     v[GPU_ROW_PCIE_REPLAY] =
         known_or_nan(ok, gpu_carry_on(&g->carry->rows[GPU_ROW_PCIE_REPLAY], replay));
     ASK_UINT(s, g, DeviceGetEnforcedPowerLimit, GPU_ROW_POWER_LIMIT, 1e-3);
@@ -294,33 +294,33 @@ static void ask_medium(struct gpu_sampler *s, struct gpu_dev *g)
     ASK_UINT(s, g, DeviceGetCurrPcieLinkWidth, GPU_ROW_PCIE_WIDTH, 1);
 }
 
-static void ask_banks(struct gpu_sampler *s, struct gpu_dev *g)
+static void query_banks(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct nvml_banks b = { 0 };
     struct nvml_sram sram = { .version = NVML_STRUCT_VERSION(nvml_sram, 1) };
     double *v = g->values.v;
-    bool ok = GPU_ASK(s, -1, DeviceGetRowRemapperHistogram, (g->dev, &b)) == NVML_SUCCESS;
+    bool ok = GPU_CALL(s, -1, DeviceGetRowRemapperHistogram, (g->dev, &b)) == NVML_SUCCESS;
 
     v[GPU_ROW_BANKS_MAX] = known_or_nan(ok, b.max);
     v[GPU_ROW_BANKS_HIGH] = known_or_nan(ok, b.high);
     v[GPU_ROW_BANKS_PARTIAL] = known_or_nan(ok, b.partial);
     v[GPU_ROW_BANKS_LOW] = known_or_nan(ok, b.low);
     v[GPU_ROW_BANKS_NONE] = known_or_nan(ok, b.none);
-    ok = GPU_ASK(s, -1, DeviceGetSramEccErrorStatus, (g->dev, &sram)) == NVML_SUCCESS;
+    ok = GPU_CALL(s, -1, DeviceGetSramEccErrorStatus, (g->dev, &sram)) == NVML_SUCCESS;
     v[GPU_ROW_SRAM] = known_or_nan(ok, sram.exceeded != 0);
 }
 
-static void ask_slow(struct gpu_sampler *s, struct gpu_dev *g)
+static void query_slow(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct nvml_fabric_v2 fabric = { .version = NVML_STRUCT_VERSION(nvml_fabric_v2, 2) };
     int now = 0, next = 0;
     double *v = g->values.v;
-    bool ok = GPU_ASK(s, -1, DeviceGetEccMode, (g->dev, &now, &next)) == NVML_SUCCESS;
+    bool ok = GPU_CALL(s, -1, DeviceGetEccMode, (g->dev, &now, &next)) == NVML_SUCCESS;
 
     v[GPU_ROW_ECC_MODE] = known_or_nan(ok, now != 0);
-    ok = GPU_ASK(s, -1, DeviceGetPersistenceMode, (g->dev, &now)) == NVML_SUCCESS;
+    ok = GPU_CALL(s, -1, DeviceGetPersistenceMode, (g->dev, &now)) == NVML_SUCCESS;
     v[GPU_ROW_PERSISTENCE] = known_or_nan(ok, now != 0);
-    ok = GPU_ASK(s, -1, DeviceGetGpuFabricInfoV, (g->dev, (void *)&fabric)) == NVML_SUCCESS;
+    ok = GPU_CALL(s, -1, DeviceGetGpuFabricInfoV, (g->dev, (void *)&fabric)) == NVML_SUCCESS;
     v[GPU_ROW_FABRIC] = known_or_nan(ok, fabric.state);
     if (ok && fabric.state == NVML_GPU_FABRIC_STATE_COMPLETED && fabric.status != NVML_SUCCESS)
         v[GPU_ROW_FABRIC] = NVML_GPU_FABRIC_STATE_COMPLETED + 1; /* DCGM's number of a failure */
@@ -333,7 +333,7 @@ static void ask_slow(struct gpu_sampler *s, struct gpu_dev *g)
     ASK_UINT_OF(s, g, DeviceGetMaxClockInfo, NVML_CLOCK_MEM, GPU_ROW_CLOCK_MEMORY_MAX);
     ASK_UINT(s, g, DeviceGetMaxPcieLinkGeneration, GPU_ROW_PCIE_GEN_MAX, 1);
     ASK_UINT(s, g, DeviceGetMaxPcieLinkWidth, GPU_ROW_PCIE_WIDTH_MAX, 1);
-    ask_banks(s, g);
+    query_banks(s, g);
 }
 
 /* ---- the performance monitor ---- */
@@ -352,12 +352,12 @@ static bool gpm_ready(struct gpu_sampler *s, struct nvml_dev *dev, struct gpu_gp
 
     if (g->unsupported || g->samples[1])
         return !g->unsupported;
-    rc = GPU_ASK(s, -1, GpmQueryDeviceSupport, (dev, &yes));
+    rc = GPU_CALL(s, -1, GpmQueryDeviceSupport, (dev, &yes));
     g->unsupported = never_told(rc) || (rc == NVML_SUCCESS && !yes.supported);
     if (rc != NVML_SUCCESS || !yes.supported)
         return false; /* another code: asked again in the next round */
-    return GPU_ASK(s, -1, GpmSampleAlloc, (&g->samples[0])) == NVML_SUCCESS &&
-           GPU_ASK(s, -1, GpmSampleAlloc, (&g->samples[1])) == NVML_SUCCESS;
+    return GPU_CALL(s, -1, GpmSampleAlloc, (&g->samples[0])) == NVML_SUCCESS &&
+           GPU_CALL(s, -1, GpmSampleAlloc, (&g->samples[1])) == NVML_SUCCESS;
 }
 
 /* Shares have six digits and rates whole bytes, as /metrics shows them: what lies below is noise
@@ -377,7 +377,7 @@ static void gpm_compare(struct gpu_sampler *s, struct gpu_gpm *g, double *v)
     get.to = g->samples[!g->at];
     for (size_t i = 0; i < gpu_gpm_rows_count; i++)
         get.metrics[i].id = gpu_gpm_rows[i].id;
-    rc = GPU_ASK(s, -1, GpmMetricsGet, (&get));
+    rc = GPU_CALL(s, -1, GpmMetricsGet, (&get));
     for (size_t i = 0; i < gpu_gpm_rows_count; i++) {
         bool ok = rc == NVML_SUCCESS && get.metrics[i].rc == NVML_SUCCESS &&
                   isfinite(get.metrics[i].value);
@@ -406,8 +406,8 @@ static void add_bytes(struct gpu_dev *g, double seconds)
 }
 
 /* gi -1: the whole GPU.  False: nothing to compare with yet, the last values stand. */
-static bool ask_gpm(struct gpu_sampler *s, struct nvml_dev *dev, int gi, struct gpu_gpm *g,
-                    double *v, double *out_seconds)
+static bool query_gpm(struct gpu_sampler *s, struct nvml_dev *dev, int gi, struct gpu_gpm *g,
+                      double *v, double *out_seconds)
 {
     int64_t now = clock_mono_ns();
     bool both = g->have;
@@ -418,9 +418,9 @@ static bool ask_gpm(struct gpu_sampler *s, struct nvml_dev *dev, int gi, struct 
         return false;
     into = g->samples[both ? !g->at : g->at];
     if (gi < 0)
-        rc = GPU_ASK(s, -1, GpmSampleGet, (dev, into));
+        rc = GPU_CALL(s, -1, GpmSampleGet, (dev, into));
     else
-        rc = GPU_ASK(s, gi, GpmMigSampleGet, (dev, (unsigned)gi, into));
+        rc = GPU_CALL(s, gi, GpmMigSampleGet, (dev, (unsigned)gi, into));
     g->have = rc == NVML_SUCCESS;
     if (rc != NVML_SUCCESS) {
         for (size_t i = 0; i < gpu_gpm_rows_count; i++)
@@ -438,14 +438,14 @@ static bool ask_gpm(struct gpu_sampler *s, struct nvml_dev *dev, int gi, struct 
 }
 
 /* ---- MIG ---- */
-static void ask_mig(struct gpu_sampler *s, struct gpu_dev *g, struct gpu_mig *m)
+static void query_mig(struct gpu_sampler *s, struct gpu_dev *g, struct gpu_mig *m)
 {
     double seconds = 0;
 
-    ask_memory(s, m->dev, m->values.v);
+    query_memory(s, m->dev, m->values.v);
     if (isnan(m->values.v[GPU_ROW_MEM_TOTAL]))
         g->migs_stale = true; /* it was destroyed: the list is made anew */
-    (void)ask_gpm(s, g->dev, (int)m->gi, &m->gpm, m->values.v, &seconds);
+    (void)query_gpm(s, g->dev, (int)m->gi, &m->gpm, m->values.v, &seconds);
 }
 
 static void drop_migs(struct gpu_sampler *s, struct gpu_dev *g)
@@ -464,13 +464,13 @@ static bool add_mig(struct gpu_sampler *s, struct gpu_dev *g, struct nvml_dev *d
     const char *at;
 
     *m = (struct gpu_mig){ .dev = dev };
-    if (GPU_ASK(s, -1, DeviceGetGpuInstanceId, (dev, &m->gi)) != NVML_SUCCESS ||
-        GPU_ASK(s, -1, DeviceGetComputeInstanceId, (dev, &m->ci)) != NVML_SUCCESS)
+    if (GPU_CALL(s, -1, DeviceGetGpuInstanceId, (dev, &m->gi)) != NVML_SUCCESS ||
+        GPU_CALL(s, -1, DeviceGetComputeInstanceId, (dev, &m->ci)) != NVML_SUCCESS)
         return false;
     for (size_t i = 0; i < g->mig_count; i++)
         if (g->migs[i].gi == m->gi)
             return false; /* another compute instance: it shares the memory */
-    if (GPU_ASK(s, -1, DeviceGetName, (dev, name, sizeof(name) - 1)) == NVML_SUCCESS) {
+    if (GPU_CALL(s, -1, DeviceGetName, (dev, name, sizeof(name) - 1)) == NVML_SUCCESS) {
         at = strstr(name, " MIG ");
         str_copy(m->profile, sizeof(m->profile), at ? at + 5 : name);
         str_make_text(m->profile);
@@ -484,20 +484,20 @@ static void find_migs(struct gpu_sampler *s, struct gpu_dev *g)
 {
     unsigned now = 0, next = 0, max = 0;
     struct nvml_dev *dev = NULL;
-    bool on = GPU_ASK(s, -1, DeviceGetMigMode, (g->dev, &now, &next)) == NVML_SUCCESS && now;
+    bool on = GPU_CALL(s, -1, DeviceGetMigMode, (g->dev, &now, &next)) == NVML_SUCCESS && now;
 
     if (on == g->mig && !g->migs_stale)
         return;
     drop_migs(s, g);
     g->mig = on;
     g->migs_stale = false;
-    if (!on || GPU_ASK(s, -1, DeviceGetMaxMigDeviceCount, (g->dev, &max)) != NVML_SUCCESS)
+    if (!on || GPU_CALL(s, -1, DeviceGetMaxMigDeviceCount, (g->dev, &max)) != NVML_SUCCESS)
         return;
     if (max > NVML_MIGS_MAX)
         max = NVML_MIGS_MAX;
     g->migs = xcalloc(max ? max : 1, sizeof(*g->migs));
     for (unsigned i = 0; i < max && !g->lost; i++)
-        if (GPU_ASK(s, (int)i, DeviceGetMigDeviceHandleByIndex, (g->dev, i, &dev)) == NVML_SUCCESS)
+        if (GPU_CALL(s, (int)i, DeviceGetMigDeviceHandleByIndex, (g->dev, i, &dev)) == NVML_SUCCESS)
             (void)add_mig(s, g, dev);
 }
 
@@ -508,24 +508,24 @@ static void text_of(char *out, size_t cap, char *text)
     str_copy(out, cap, str_trim(text));
 }
 
-static void ask_identity(struct gpu_sampler *s, struct gpu_dev *g)
+static void query_identity(struct gpu_sampler *s, struct gpu_dev *g)
 {
     char text[NVML_TEXT_MAX] = "";
     struct nvml_pci pci = { 0 };
     unsigned minor = 0;
 
-    if (GPU_ASK(s, -1, DeviceGetUUID, (g->dev, text, sizeof(text) - 1)) == NVML_SUCCESS)
+    if (GPU_CALL(s, -1, DeviceGetUUID, (g->dev, text, sizeof(text) - 1)) == NVML_SUCCESS)
         text_of(g->uuid, sizeof(g->uuid), text);
-    if (GPU_ASK(s, -1, DeviceGetName, (g->dev, text, sizeof(text) - 1)) == NVML_SUCCESS)
+    if (GPU_CALL(s, -1, DeviceGetName, (g->dev, text, sizeof(text) - 1)) == NVML_SUCCESS)
         text_of(g->name, sizeof(g->name), text);
-    if (GPU_ASK(s, -1, DeviceGetPciInfo_v3, (g->dev, &pci)) == NVML_SUCCESS) {
+    if (GPU_CALL(s, -1, DeviceGetPciInfo_v3, (g->dev, &pci)) == NVML_SUCCESS) {
         pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
         text_of(g->bus, sizeof(g->bus), pci.bus_id);
-    } else if (GPU_ASK(s, -1, DeviceGetPciInfo, (g->dev, &pci)) == NVML_SUCCESS) {
+    } else if (GPU_CALL(s, -1, DeviceGetPciInfo, (g->dev, &pci)) == NVML_SUCCESS) {
         pci.bus_id_legacy[sizeof(pci.bus_id_legacy) - 1] = '\0';
         text_of(g->bus, sizeof(g->bus), pci.bus_id_legacy);
     }
-    if (GPU_ASK(s, -1, DeviceGetMinorNumber, (g->dev, &minor)) == NVML_SUCCESS)
+    if (GPU_CALL(s, -1, DeviceGetMinorNumber, (g->dev, &minor)) == NVML_SUCCESS)
         snprintf(g->device, sizeof(g->device), "nvidia%u", minor);
 }
 
@@ -554,7 +554,7 @@ static void find_links(struct gpu_sampler *s, struct gpu_dev *g)
     struct nvml_field_value f = { .id = NVML_FI_DEV_NVLINK_LINK_COUNT };
     double count = NAN;
 
-    if (GPU_ASK(s, f.id, DeviceGetFieldValues, (g->dev, 1, &f)) == NVML_SUCCESS)
+    if (GPU_CALL(s, f.id, DeviceGetFieldValues, (g->dev, 1, &f)) == NVML_SUCCESS)
         count = field_number(&f);
     free(g->links);
     g->link_count = count >= 1 ? (unsigned)fmin(count, NVML_NVLINK_MAX_LINKS) : 0;
@@ -578,11 +578,11 @@ bool gpu_attach(struct gpu_sampler *s, struct gpu_dev *g)
     drop_migs(s, g);
     gpu_gpm_release(s, &g->gpm);
     gpu_values_clear(&g->values, !g->known);
-    rc = GPU_ASK(s, -1, DeviceGetHandleByIndex_v2, (g->index, &g->dev));
+    rc = GPU_CALL(s, -1, DeviceGetHandleByIndex_v2, (g->index, &g->dev));
     if (is_older_driver(rc))
-        rc = GPU_ASK(s, -1, DeviceGetHandleByIndex, (g->index, &g->dev));
+        rc = GPU_CALL(s, -1, DeviceGetHandleByIndex, (g->index, &g->dev));
     if (rc == NVML_SUCCESS && g->dev)
-        ask_identity(s, g);
+        query_identity(s, g);
     if (rc != NVML_SUCCESS || !g->dev || g->lost || s->ended || s->fatal) {
         g->dev = NULL;
         g->why = g->lost ? NVML_ERROR_GPU_IS_LOST : rc;
@@ -600,32 +600,32 @@ bool gpu_attach(struct gpu_sampler *s, struct gpu_dev *g)
 }
 
 /* ---- all of it ---- */
-void gpu_ask_all(struct gpu_sampler *s, int64_t now_ns)
+void gpu_query_all(struct gpu_sampler *s, int64_t now_ns)
 {
     struct gpu_dev *g = s->gpu;
     double seconds = 0;
 
-    ask_heat(s, g);
+    query_heat(s, g);
     ASK_UINT(s, g, DeviceGetPowerUsage, GPU_ROW_POWER, 1e-3);
-    ask_use(s, g);
-    ask_memory(s, g->dev, g->values.v);
-    ask_clocks(s, g);
+    query_use(s, g);
+    query_memory(s, g->dev, g->values.v);
+    query_clocks(s, g);
     for (unsigned pace = 0; pace < GPU_PACES; pace++)
         if (gpu_due(s, pace))
-            ask_fields(s, g, pace);
-    ask_rates(g, now_ns);
-    ask_links(s, g, now_ns);
+            query_fields(s, g, pace);
+    query_rates(g, now_ns);
+    query_links(s, g, now_ns);
     if (gpu_due(s, GPU_MEDIUM))
-        ask_medium(s, g);
+        query_medium(s, g);
     if (gpu_due(s, GPU_SLOW)) {
-        ask_slow(s, g);
+        query_slow(s, g);
         find_migs(s, g);
     }
-    if (ask_gpm(s, g->dev, -1, &g->gpm, g->values.v, &seconds))
+    if (query_gpm(s, g->dev, -1, &g->gpm, g->values.v, &seconds))
         add_bytes(g, seconds);
     for (size_t i = 0; i < g->mig_count && !g->lost; i++)
-        ask_mig(s, g, &g->migs[i]);
-    gpu_processes_ask(s);
+        query_mig(s, g, &g->migs[i]);
+    gpu_processes_query(s);
     if (g->lost) {
         gpu_values_clear(&g->values, false);
         g->dev = NULL;

@@ -96,21 +96,21 @@ int gpu_sampler_open(struct gpu_sampler *s)
         str_copy(s->page->reason, sizeof(s->page->reason), err.msg);
         return GPU_EXIT_NO_DRIVER;
     }
-    rc = GPU_ASK(s, -1, Init_v2, ());
+    rc = GPU_CALL(s, -1, Init_v2, ());
     if (is_older_driver(rc))
-        rc = GPU_ASK(s, -1, Init, ());
+        rc = GPU_CALL(s, -1, Init, ());
     if (s->ended)
         return GPU_EXIT_ASKED;
     if (rc != NVML_SUCCESS) {
         s->api.Shutdown = NULL; /* there is nothing to shut down */
         return open_refused(s, "nvmlInit_v2", rc);
     }
-    if (GPU_ASK(s, -1, SystemGetDriverVersion, (s->driver, sizeof(s->driver) - 1)) != NVML_SUCCESS)
+    if (GPU_CALL(s, -1, SystemGetDriverVersion, (s->driver, sizeof(s->driver) - 1)) != NVML_SUCCESS)
         s->driver[0] = '\0';
     str_make_text(s->driver);
-    rc = GPU_ASK(s, -1, DeviceGetCount_v2, (&count));
+    rc = GPU_CALL(s, -1, DeviceGetCount_v2, (&count));
     if (is_older_driver(rc))
-        rc = GPU_ASK(s, -1, DeviceGetCount, (&count));
+        rc = GPU_CALL(s, -1, DeviceGetCount, (&count));
     if (rc != NVML_SUCCESS && !s->ended)
         return open_refused(s, "nvmlDeviceGetCount_v2", rc);
     s->gpu_count = count < NVML_GPUS_MAX ? count : NVML_GPUS_MAX;
@@ -162,7 +162,7 @@ bool gpu_sampler_sample(struct gpu_sampler *s, int64_t now_ns)
     for (unsigned i = 0; i < s->gpu_count && !s->fatal && !s->ended; i++) {
         s->gpu = &s->gpus[i];
         if (gpu_ready(s, s->gpu)) {
-            gpu_ask_all(s, now_ns);
+            gpu_query_all(s, now_ns);
             if (!s->gpu->lost)
                 gpu_recovery_check(s);
             else

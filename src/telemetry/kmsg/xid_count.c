@@ -2,7 +2,7 @@
 /* xid_count: XIDs, each counted once.
  *
  * The driver tells of an XID through NVML and in the kernel's log, in either order, seconds apart
- * when a side is busy; or through one of them alone: NVML lacks those of a GPU that has fallen off
+ * when a side is busy; or through only one of them: NVML lacks those of a GPU that has fallen off
  * the bus, the log those that a flood cut off.  So reports are paired: one of either side takes
  * away the oldest unpaired one of the other side, of the same GPU and code and at most
  * XID_WINDOW_MS away, and counts when there is none.  Three reports of one side and two of the

@@ -51,7 +51,7 @@ struct export_page {
     size_t count, left_out;
     struct arena arena;
     const struct json *gpus;                /* the document gpu_labels; NULL: none */
-    const struct telemetry_metric *counted; /* what is left out: written last, by us alone */
+    const struct telemetry_metric *counted; /* what is left out: written last, and only by us */
 };
 
 /* ---- numbers */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stream: the reader.
+/* stream_read: the reader.
  *
  * Bytes are taken from where the caller has them; what is kept is one record that is not whole
  * yet.  A record is checked before a byte of it is believed, and its payload is still read as

@@ -86,7 +86,7 @@ struct stream_writer *stream_writer_new(const char *head_json, struct buf *out)
         len = 2;
     }
     buf_adds(out, STREAM_MAGIC);
-    for (size_t i = 0; i < len; i++) /* one line: JSON has line ends between its parts alone */
+    for (size_t i = 0; i < len; i++) /* one line: JSON has line ends only between its parts */
         buf_addc(out, head_json[i] == '\n' ? ' ' : head_json[i]);
     buf_addc(out, '\n');
     return w;
