@@ -347,8 +347,8 @@ static void say_unfinished(const struct child_report *rep, struct plugin_probe *
     if (rep->stalled)
         snprintf(out->why, sizeof(out->why),
                  "%s did not return, process %ld in state %c, asleep in %s", rep->step,
-                 (long)rep->pid, rep->state ? rep->state : '?',
-                 rep->wchan[0] ? rep->wchan : "an unknown place");
+                 (long)rep->pid, rep->sleep.state ? rep->sleep.state : '?',
+                 rep->sleep.wchan[0] ? rep->sleep.wchan : "an unknown place");
     else if (WIFSIGNALED(rep->status))
         snprintf(out->why, sizeof(out->why), "the probe died of signal %d (%s) in %s",
                  WTERMSIG(rep->status), strsignal(WTERMSIG(rep->status)), rep->step);

@@ -18,11 +18,11 @@
 #include "os/clock.h"
 #include "os/net/notify.h"
 #include "os/signals.h"
+#include "os/worker/process.h"
 #include "spec/spec.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -34,14 +34,11 @@
 #include <unistd.h>
 
 enum {
-    UP_MESSAGE_MAX = 8192, /* bytes of what a child tells */
-    UP_BACKOFF_MS = 1000,  /* before the first restart; doubles */
-    UP_BACKOFF_MS_MAX = 60000,
-    UP_CALM_MS = 60000,     /* one that ran so long starts with the first backoff again */
+    UP_MESSAGE_MAX = 8192,  /* bytes of what a child tells */
+    UP_BACKOFF_MS = 1000,   /* before the first restart; doubles */
     UP_WATCHDOG_MS = 30000, /* without a sign of life a child is ended and started again */
     UP_TURN_MS = 500,
-    UP_TRY_MS = 10000, /* for a new program to print its version */
-    UP_TRY_TURN_MS = 10
+    UP_TRY_MS = 10000 /* for a new program to print its version */
 };
 static const char up_upgraded[] = "STOKER_UP_UPGRADED"; /* set for the program that follows */
 
@@ -65,7 +62,7 @@ static void start_part(struct up *u, struct up_part *p)
     p->ready = false;
     pid = fork();
     if (pid < 0) {
-        p->next_ms = p->begun_ms + UP_BACKOFF_MS_MAX;
+        p->next_ms = p->begun_ms + PROCESS_BACKOFF_MS_MAX;
         return;
     }
     if (pid == 0) {
@@ -96,14 +93,12 @@ static void part_ended(struct up *u, struct up_part *p, int status)
     if (u->stopping || (!p->was_ready && !u->upgraded) || (u->args->try_it && status == 0))
         return;
     p->restarts++;
-    p->backoff_ms =
-        !p->backoff_ms || now - p->begun_ms > UP_CALM_MS ? UP_BACKOFF_MS : p->backoff_ms * 2;
-    if (p->backoff_ms > UP_BACKOFF_MS_MAX)
-        p->backoff_ms = UP_BACKOFF_MS_MAX;
+    p->backoff_ms = process_backoff_ms(p->backoff_ms, UP_BACKOFF_MS, now - p->begun_ms);
     p->next_ms = now + p->backoff_ms;
     log_warn("%s ended (%s %d) and starts again in %d s", p->name,
              WIFSIGNALED(status) ? "signal" : "status",
-             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), p->backoff_ms / 1000);
+             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+             (int)(p->backoff_ms / 1000));
 }
 
 static void reap_parts(struct up *u)
@@ -339,26 +334,20 @@ static void turn_once(struct up *u)
 static bool program_starts(const struct up *u)
 {
     const char *const argv[] = { u->self, "--version", NULL };
-    int64_t until = clock_mono_ms() + UP_TRY_MS;
+    const int fds[] = { -1, -1, STDERR_FILENO };
+    pid_t pid = process_start(&(struct process_opts){ .exe = u->self,
+                                                      .argv = (char *const *)(uintptr_t)argv,
+                                                      .fds = fds,
+                                                      .fd_count = ARRAY_SIZE(fds),
+                                                      .death_signal = SIGKILL });
     int status = -1;
-    pid_t pid = fork(), got = 0;
+    bool done = pid > 0 && process_await(pid, UP_TRY_MS, &status);
 
-    if (pid == 0) {
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
-            _exit(127);
-        (void)execv(u->self, (char *const *)(uintptr_t)argv);
-        _exit(127);
-    }
-    while (pid > 0 && !(got = waitpid(pid, &status, WNOHANG)) && clock_mono_ms() < until)
-        (void)poll(NULL, 0, UP_TRY_TURN_MS);
-    if (pid > 0 && !got) {
+    if (pid > 0 && !done) {
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
     }
-    return got == pid && pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return done && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Requests under way are answered.  False: the end of all was asked for meanwhile. */

@@ -27,7 +27,8 @@ struct up_part {
     bool wanted, ready, was_ready;
     pid_t pid; /* 0: it does not run */
     int64_t begun_ms, alive_ms, next_ms;
-    int backoff_ms, restarts;
+    int64_t backoff_ms;
+    int restarts;
     int status; /* wait status of the last end */
     char page[256], metrics[256], url[256], try_line[1024], models[512];
 };

@@ -72,7 +72,7 @@ TEST(hang_is_named_and_gone)
     CHECK(rep.stalled && !rep.finished);
     assert_string_equal(rep.step, "sleepCall(3)");
     assert_string_equal(buf_str(&out), "before\n");
-    CHECK(rep.state == 'S');
+    CHECK(rep.sleep.state == 'S');
     assert_int_equal(kill(rep.pid, 0), -1);
     assert_int_equal(errno, ESRCH);
     buf_release(&out);

@@ -301,8 +301,8 @@ TEST(messages_go_through_a_socket_with_a_descriptor)
     msg_ask_init(&ask, MSG_LOAD);
     ask.number = 77;
     CHECK(msg_ask_model(&ask, &net, &o, NULL) == RC_OK);
-    CHECK(msg_send(pair[0], &ask, sizeof(ask), STDERR_FILENO));
-    CHECK(msg_receive(pair[1], &raw, sizeof(raw), &fd) == (ssize_t)sizeof(raw));
+    CHECK(fd_message_send(pair[0], &ask, sizeof(ask), STDERR_FILENO));
+    CHECK(fd_message_receive(pair[1], &raw, sizeof(raw), &fd) == (ssize_t)sizeof(raw));
     CHECK(fd > STDERR_FILENO && fcntl(fd, F_GETFD) & FD_CLOEXEC);
     close(fd);
     CHECK(msg_ask_read(&raw, sizeof(raw), &back));
@@ -311,13 +311,14 @@ TEST(messages_go_through_a_socket_with_a_descriptor)
     assert_string_equal(back.dir, "/models/a");
     assert_string_equal(back.isa, "avx2");
     CHECK(send(pair[0], &ask, 10, 0) == 10);
-    ssize_t n = msg_receive(pair[1], &raw, sizeof(raw), NULL);
+    ssize_t n = fd_message_receive(pair[1], &raw, sizeof(raw), NULL);
     CHECK(n == 10 && !msg_ask_read(&raw, (size_t)n, &back));
-    CHECK(msg_send(pair[0], &ask, sizeof(ask), STDERR_FILENO)); /* one that nobody asked for */
-    CHECK(msg_receive(pair[1], &raw, 100, NULL) == 1);          /* larger than there is room */
+    CHECK(
+        fd_message_send(pair[0], &ask, sizeof(ask), STDERR_FILENO)); /* one that nobody asked for */
+    CHECK(fd_message_receive(pair[1], &raw, 100, NULL) == 1);        /* larger than there is room */
     close(pair[0]);
-    CHECK(msg_receive(pair[1], &raw, sizeof(raw), NULL) == 0);
-    CHECK(!msg_send(pair[1], &ask, sizeof(ask), -1));
+    CHECK(fd_message_receive(pair[1], &raw, sizeof(raw), NULL) == 0);
+    CHECK(!fd_message_send(pair[1], &ask, sizeof(ask), -1));
     close(pair[1]);
 }
 

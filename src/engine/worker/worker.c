@@ -210,7 +210,7 @@ enum rc worker_call(struct device_worker *w, struct msg_ask *ask, struct msg_ans
     *at = &c;
     ask->number = c.number;
     l->refs++;
-    if (!msg_send(l->sock, ask, sizeof(*ask), -1))
+    if (!fd_message_send(l->sock, ask, sizeof(*ask), -1))
         link_lost(w, l, "takes no messages");
     while (!c.done && !c.lost && !ws->hurry)
         if (!clock_cond_wait(&ws->changed, &ws->lock, until) && !c.done && !c.lost) {

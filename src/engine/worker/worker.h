@@ -21,15 +21,14 @@
 
 enum {
     WORKERS_MAX = 64,
-    WORKER_DEVICE_MAX = 32,       /* bytes of a device's name and its NUL */
-    WORKER_MODELS_MAX = 1024,     /* of one worker: versions that leave stand beside new ones */
-    WORKER_BATCH_MS = 30000,      /* for a batch, and … */
-    WORKER_TOKEN_NS = 100000,     /* … for each token of it */
-    WORKER_LOAD_MS = 600000,      /* for a model: its files may come from a slow disk */
-    WORKER_START_MS = 60000,      /* for the plug-in to find its devices */
-    WORKER_BEAT_MS = 250,         /* between signs of life of one that has nothing to do */
-    WORKER_BACKOFF_MS = 500,      /* before a lost one is started again; doubles … */
-    WORKER_BACKOFF_MS_MAX = 60000 /* … up to this */
+    WORKER_DEVICE_MAX = 32,   /* bytes of a device's name and its NUL */
+    WORKER_MODELS_MAX = 1024, /* of one worker: versions that leave stand beside new ones */
+    WORKER_BATCH_MS = 30000,  /* for a batch, and … */
+    WORKER_TOKEN_NS = 100000, /* … for each token of it */
+    WORKER_LOAD_MS = 600000,  /* for a model: its files may come from a slow disk */
+    WORKER_START_MS = 60000,  /* for the plug-in to find its devices */
+    WORKER_BEAT_MS = 250,     /* between signs of life of one that has nothing to do */
+    WORKER_BACKOFF_MS = 500   /* before a lost one is started again; doubles (process.h) */
 };
 
 struct workers;

@@ -83,7 +83,7 @@ static void proxy_unload(struct eng *e)
         msg_ask_init(&ask, MSG_UNLOAD);
         ask.handle = p->ask.handle;
         ask.number = ++w->all->numbers;
-        if (!msg_send(w->link->sock, &ask, sizeof(ask), -1))
+        if (!fd_message_send(w->link->sock, &ask, sizeof(ask), -1))
             link_lost(w, w->link, "takes no messages");
     }
     for (size_t i = 0; i < p->flying_count; i++)
@@ -126,7 +126,7 @@ void proxy_reload(struct proxy *p, int64_t now_ms, size_t before)
     p->ask.number = ++w->all->numbers;
     p->reload = p->ask.number;
     p->reload_ms = now_ms + w->all->o.load_ms * (int64_t)(before + 1);
-    if (!msg_send(w->link->sock, &p->ask, sizeof(p->ask), -1)) {
+    if (!fd_message_send(w->link->sock, &p->ask, sizeof(p->ask), -1)) {
         p->reload = 0; /* many at once: it is asked again */
         p->reload_ms = now_ms + WORKER_TURN_MS;
     }
@@ -139,7 +139,7 @@ static void take_back(struct proxy *p)
     msg_ask_init(&ask, MSG_UNLOAD);
     ask.handle = p->ask.handle;
     ask.number = ++p->worker->all->numbers;
-    (void)msg_send(p->worker->link->sock, &ask, sizeof(ask), -1);
+    (void)fd_message_send(p->worker->link->sock, &ask, sizeof(ask), -1);
 }
 
 void proxy_reloaded(struct proxy *p, const struct msg_answer *a, int64_t now_ms)

@@ -34,7 +34,6 @@ enum {
     WORKER_LINES_MS = 10000,
     WORKER_SAID_MAX = 256 << 10, /* bytes of lines that are not said yet */
     WORKER_TALK_MAX = 64 << 10,  /* bytes read of what one printed, in one turn */
-    WORKER_WELL_MS = 60000,      /* one that lived so long starts the backoff anew */
     WORKER_RELOAD_MS = 30000,    /* before a model that could not be loaded again is tried again */
     WORKER_TURN_MS = 100,        /* between looks at heartbeats */
     WORKER_END_MS_MAX = 2000,    /* for processes to end by themselves */

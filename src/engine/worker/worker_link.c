@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
-#include "os/worker/child.h"
+#include "os/worker/process.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,39 +13,14 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    LINK_FD = STDERR_FILENO + 1, /* the socket's number in the worker */
-    LINK_FD_SPARE = 16           /* above those that are put in place */
+    LINK_FD = STDERR_FILENO + 1 /* the socket's number in the worker */
 };
 
 /* ---- the start */
-
-/* In the new process: only what is safe after a fork of a program with threads. */
-static void NORETURN become_worker(const char *exe, char *const argv[], int sock, int talk,
-                                   pid_t owner)
-{
-    int null = open("/dev/null", O_RDWR);
-    sigset_t none;
-
-    sock = fcntl(sock, F_DUPFD, LINK_FD_SPARE); /* we may have been started without the three */
-    talk = fcntl(talk, F_DUPFD, LINK_FD_SPARE);
-    if (null < 0 || sock < 0 || talk < 0 || dup2(null, STDIN_FILENO) < 0 ||
-        dup2(talk, STDOUT_FILENO) < 0 || dup2(talk, STDERR_FILENO) < 0 || dup2(sock, LINK_FD) < 0)
-        _exit(126);
-    (void)close_range(LINK_FD + 1, ~0U, 0);
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setpgid(0, 0); /* a ^C is for the owner, which then lets us end */
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != owner)
-        _exit(1);
-    execv(exe, argv);
-    _exit(127);
-}
 
 struct socket_ends { /* ours and the worker's */
     int sock[2], talk[2];
@@ -76,8 +51,6 @@ static enum rc start_process(struct device_worker *w, struct link *l, struct err
 {
     char name[] = "stoker", command[] = "serve", option[] = "--worker", number[4];
     char *argv[] = { name, command, option, number, NULL };
-    const char *exe = w->all->exe ? w->all->exe : "/proc/self/exe";
-    pid_t owner = getpid();
     struct msg_ask setup;
     struct socket_ends e;
 
@@ -88,10 +61,15 @@ static enum rc start_process(struct device_worker *w, struct link *l, struct err
     l->talk = e.talk[0];
     msg_ask_init(&setup, MSG_SETUP);
     (void)str_copy(setup.device, sizeof(setup.device), w->device);
-    bool sent = msg_send(l->sock, &setup, sizeof(setup), l->ring.fd);
-    l->pid = sent ? fork() : -1;
-    if (l->pid == 0)
-        become_worker(exe, argv, e.sock[1], e.talk[1], owner);
+    bool sent = fd_message_send(l->sock, &setup, sizeof(setup), l->ring.fd);
+    const int fds[] = { -1, e.talk[1], e.talk[1], e.sock[1] };
+    static_assert(ARRAY_SIZE(fds) == LINK_FD + 1, "the socket is the last");
+    l->pid = sent ? process_start(&(struct process_opts){ .exe = w->all->exe,
+                                                          .argv = argv,
+                                                          .fds = fds,
+                                                          .fd_count = ARRAY_SIZE(fds),
+                                                          .death_signal = SIGKILL })
+                  : -1;
     close(e.sock[1]);
     close(e.talk[1]);
     return l->pid > 0 ? RC_OK
@@ -147,14 +125,14 @@ const char *link_call(const struct link *l)
 
 void link_state(const struct link *l, char *out, size_t cap)
 {
-    struct child_report rep = { .pid = l->pid };
+    struct process_sleep s = { 0 };
 
     out[0] = '\0';
     if (!l->reaped)
-        child_note_sleep(&rep);
-    if (rep.state)
-        (void)snprintf(out, cap, ", in state %c%s%s", rep.state, rep.wchan[0] ? ", asleep in " : "",
-                       rep.wchan);
+        process_sleep(l->pid, &s);
+    if (s.state)
+        (void)snprintf(out, cap, ", in state %c%s%s", s.state, s.wchan[0] ? ", asleep in " : "",
+                       s.wchan);
 }
 
 static void tell_calls(struct device_worker *w)
@@ -172,11 +150,7 @@ static void plan_start(struct device_worker *w, const struct link *l)
 {
     int64_t now = clock_mono_ms();
 
-    if (now - l->started_ms >= WORKER_WELL_MS)
-        w->backoff_ms = 0;
-    w->backoff_ms = w->backoff_ms ? w->backoff_ms * 2 : WORKER_BACKOFF_MS;
-    if (w->backoff_ms > WORKER_BACKOFF_MS_MAX)
-        w->backoff_ms = WORKER_BACKOFF_MS_MAX;
+    w->backoff_ms = process_backoff_ms(w->backoff_ms, WORKER_BACKOFF_MS, now - l->started_ms);
     w->start_ms = now + w->backoff_ms;
 }
 

@@ -234,7 +234,7 @@ static void send_answer(struct proc *p, const struct msg_ask *ask)
     if (rc != RC_OK)
         msg_answer_error(&a, rc, &err);
     wring_beat(&p->ring, WRING_CONTROL, WORKER_IDLE);
-    if (!msg_send(p->sock, &a, sizeof(a), -1))
+    if (!fd_message_send(p->sock, &a, sizeof(a), -1))
         leave_process(0);
 }
 
@@ -244,7 +244,7 @@ static void *control_main(void *arg)
     struct msg_ask ask, raw;
 
     for (;;) {
-        ssize_t n = msg_receive(p->sock, &raw, sizeof(raw), NULL);
+        ssize_t n = fd_message_receive(p->sock, &raw, sizeof(raw), NULL);
 
         if (n <= 0)
             leave_process(0);
@@ -373,7 +373,7 @@ static bool set_up(struct proc *p)
 
     if (poll(&ready, 1, MAIN_SETUP_MS) <= 0)
         return false;
-    ssize_t n = msg_receive(p->sock, &raw, sizeof(raw), &fd);
+    ssize_t n = fd_message_receive(p->sock, &raw, sizeof(raw), &fd);
     bool ok = n > 0 && msg_ask_read(&raw, (size_t)n, &ask) && ask.kind == MSG_SETUP && fd >= 0 &&
               wring_open(fd, &p->ring, &err) == RC_OK;
     if (fd >= 0)
@@ -409,7 +409,7 @@ static bool say_hello(struct proc *p)
         (void)str_copy(a.device_kind, sizeof(a.device_kind), eng_ops_kind(p->ops));
     }
     wring_beat(&p->ring, WRING_BATCHES, WORKER_IDLE);
-    return msg_send(p->sock, &a, sizeof(a), -1) && rc == RC_OK;
+    return fd_message_send(p->sock, &a, sizeof(a), -1) && rc == RC_OK;
 }
 
 int worker_main(int fd)

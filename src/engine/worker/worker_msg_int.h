@@ -12,6 +12,7 @@
 #ifndef ENGINE_WORKER_WORKER_MSG_INT_H
 #define ENGINE_WORKER_WORKER_MSG_INT_H
 #include "engine/worker/worker.h"
+#include "os/worker/fd_message.h"
 
 enum {
     MSG_DIR_MAX = 4096, /* bytes of a folder's name and its NUL */
@@ -57,11 +58,5 @@ bool msg_ask_read(const void *data, size_t len, struct msg_ask *out);
 bool msg_answer_read(const void *data, size_t len, struct msg_answer *out);
 /* The answer's code, with its words in *err. */
 enum rc msg_answer_rc(const struct msg_answer *m, struct err *err);
-
-/* One packet, at once; `fd` travels along (-1: none).  false: the other side is gone or full. */
-bool msg_send(int sock, const void *p, size_t len, int fd);
-/* One packet into cap bytes; *out_fd is one that came along, or -1.  -1: errno says why; 0: the
- * other side is gone. */
-ssize_t msg_receive(int sock, void *p, size_t cap, int *out_fd);
 
 #endif

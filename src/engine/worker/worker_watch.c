@@ -12,6 +12,7 @@
 
 #include "base/str.h"
 #include "os/clock.h"
+#include "os/worker/process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -42,7 +43,7 @@ static void start_worker(struct device_worker *w, int64_t now_ms)
     w->why = err;
     w->failures++;
     w->asked = false;
-    w->start_ms = now_ms + WORKER_BACKOFF_MS_MAX;
+    w->start_ms = now_ms + PROCESS_BACKOFF_MS_MAX;
     pthread_cond_broadcast(&w->all->changed);
 }
 
@@ -101,7 +102,7 @@ static void hear_link(struct device_worker *w, struct link *l, int64_t now_ms)
     struct msg_answer raw, a;
 
     for (size_t i = 0; i < WATCH_PACKETS_MAX && !atomic_load(&l->lost); i++) {
-        ssize_t n = msg_receive(l->sock, &raw, sizeof(raw), NULL);
+        ssize_t n = fd_message_receive(l->sock, &raw, sizeof(raw), NULL);
 
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
             return;

@@ -112,13 +112,13 @@ static const char *text_or_null(struct arena *a, const char *s)
 
 static void report_hang(struct arena *a, const struct child_report *rep, struct hw_nvidia *nv)
 {
-    const char state[2] = { rep->state, '\0' };
+    const char state[2] = { rep->sleep.state, '\0' };
 
     nv->hung_call = arena_strdup(a, rep->step);
     nv->hung_pid = maybe_of(rep->pid);
     nv->hung_state = text_or_null(a, state);
-    nv->hung_wchan = text_or_null(a, rep->wchan);
-    nv->hung_syscall = text_or_null(a, rep->syscall);
+    nv->hung_wchan = text_or_null(a, rep->sleep.wchan);
+    nv->hung_syscall = text_or_null(a, rep->sleep.syscall);
 }
 
 /* A crash inside the library is a fact about the driver, not an end for us. */

@@ -63,74 +63,24 @@ int child_fd(const struct child_link *l)
     return l->fd;
 }
 
-/* One small file of /proc/PID, bounded; these reads do not block on a stuck process. */
-static void proc_line(pid_t pid, const char *name, char *out, size_t cap)
-{
-    char path[64];
-    ssize_t n = -1;
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        n = read(fd, out, cap - 1);
-        close(fd);
-    }
-    out[n > 0 ? n : 0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-}
-
-void child_note_sleep(struct child_report *rep)
-{
-    char stat[512], *paren;
-
-    proc_line(rep->pid, "wchan", rep->wchan, sizeof(rep->wchan));
-    if (!strcmp(rep->wchan, "0"))
-        rep->wchan[0] = '\0';
-    proc_line(rep->pid, "syscall", rep->syscall, sizeof(rep->syscall));
-    proc_line(rep->pid, "stat", stat, sizeof(stat));
-    paren = strrchr(stat, ')'); /* the name before it may hold anything */
-    if (paren && paren[1] == ' ')
-        rep->state = paren[2];
-}
-
-/* A stuck child must not keep the reader of our own output waiting, whichever of our
- * descriptors that reads: all but `fd` are let go.  Where it is now: above the three,
- * which it may be one of when we were started without them. */
-static int let_go(int fd)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int keep = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-
-    if (keep < 0)
-        _exit(1);
-    if (null < 0) /* a bare root: whatever takes the place of the three */
-        null = open("/", O_PATH | O_CLOEXEC);
-    for (int std = 0; std <= STDERR_FILENO; std++)
-        if (null < 0 || dup2(null, std) < 0)
-            close(std);
-    if (keep > STDERR_FILENO + 1)
-        (void)close_range(STDERR_FILENO + 1, (unsigned)keep - 1, 0);
-    (void)close_range((unsigned)keep + 1, ~0U, 0);
-    return keep;
-}
-
 static void NORETURN child_main(void (*fn)(struct child_link *l, void *arg), void *arg, int fd,
                                 struct shared *shared, pid_t parent)
 {
-    struct child_link l = { .fd = fd, .shared = shared };
+    const int fds[] = { -1, -1, -1, fd }; /* a stuck child must not keep our own reader waiting */
+    struct child_link l = { .fd = STDERR_FILENO + 1, .shared = shared };
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    l.fd = let_go(fd);
+    if (!process_keep(fds, ARRAY_SIZE(fds)) || fcntl(l.fd, F_SETFD, FD_CLOEXEC))
+        _exit(1);
     signal(SIGPIPE, SIG_IGN);
     fn(&l, arg);
     _exit(0);
 }
 
 /* Reads until the pipe closes (true) or no step happened for stall_ms (false). */
-static bool gather(int fd, struct shared *shared, long stall_ms, struct buf *out)
+static bool gather_lines(int fd, struct shared *shared, long stall_ms, struct buf *out)
 {
     unsigned seen = atomic_load(&shared->steps);
     int64_t moved = clock_mono_ms();
@@ -167,27 +117,11 @@ static void drop_partial_line(struct buf *out)
         out->data[--out->len] = '\0';
 }
 
-/* A process can get stuck while it closes the driver's files, after its pipe closed:
- * the wait for it is bounded too. */
-static bool reap(struct child_report *rep, long wait_ms)
+/* A process can get stuck while it closes the driver's files, after its pipe closed: the wait for
+ * it is bounded too. */
+static void finish_child(struct child_report *rep, bool closed, long wait_ms, struct buf *out)
 {
-    int64_t until = clock_mono_ms() + wait_ms;
-    struct timespec nap = { .tv_nsec = 200000 };
-
-    for (;;) {
-        pid_t got = waitpid(rep->pid, &rep->status, WNOHANG);
-
-        if (got == rep->pid || (got < 0 && errno != EINTR))
-            return true;
-        if (clock_mono_ms() >= until)
-            return false;
-        nanosleep(&nap, NULL);
-    }
-}
-
-static void finish(struct child_report *rep, bool closed, long wait_ms, struct buf *out)
-{
-    if (closed && reap(rep, wait_ms)) {
+    if (closed && process_await(rep->pid, wait_ms, &rep->status)) {
         rep->finished = WIFEXITED(rep->status) && WEXITSTATUS(rep->status) == 0;
         if (!rep->finished)
             drop_partial_line(out);
@@ -196,9 +130,10 @@ static void finish(struct child_report *rep, bool closed, long wait_ms, struct b
     if (closed)
         str_copy(rep->step, sizeof(rep->step), "process exit");
     rep->stalled = true;
-    child_note_sleep(rep);
+    process_sleep(rep->pid, &rep->sleep);
     kill(rep->pid, SIGKILL);
-    (void)reap(rep, CHILD_REAP_MS); /* a killable one is gone soon; the other is left alone */
+    /* a killable one is gone soon; the other is left alone */
+    (void)process_await(rep->pid, CHILD_REAP_MS, &rep->status);
     rep->status = 0;
     drop_partial_line(out);
 }
@@ -231,9 +166,9 @@ enum rc child_run(void (*fn)(struct child_link *l, void *arg), void *arg, long s
         munmap(shared, sizeof(*shared));
         return err_sys(err, "could not start a child process");
     }
-    closed = gather(fds[0], shared, stall_ms, out);
+    closed = gather_lines(fds[0], shared, stall_ms, out);
     str_copy(r.step, sizeof(r.step), shared->step);
-    finish(&r, closed, stall_ms, out);
+    finish_child(&r, closed, stall_ms, out);
     r.elapsed_ms = (long)(clock_mono_ms() - start);
     close(fds[0]);
     munmap(shared, sizeof(*shared)); /* a stalled child keeps its own mapping */

@@ -11,6 +11,7 @@
 #define OS_WORKER_CHILD_H
 #include "base/buf.h"
 #include "base/err.h"
+#include "os/worker/process.h"
 
 #include <sys/types.h>
 
@@ -28,15 +29,10 @@ struct child_report {
     bool stalled;  /* no step for stall_ms */
     int status;    /* wait status when finished or died, else 0 */
     pid_t pid;
-    char step[128];   /* the last step named */
-    char wchan[64];   /* kernel function it sleeps in, "" when not told */
-    char state;       /* R, S, D… from /proc/PID/stat; 0 when unknown */
-    char syscall[64]; /* first words of /proc/PID/syscall, "" when not told */
+    char step[128];             /* the last step named */
+    struct process_sleep sleep; /* where it was when it stalled */
     long elapsed_ms;
 };
-
-/* Where rep->pid sleeps: wchan, state and syscall, as far as they are told. */
-void child_note_sleep(struct child_report *rep);
 
 /* Runs fn(link, arg) in a child and gathers what it sends in `out` (complete lines
  * alone when it stalled).  RC_OK even when it stalled or died: see the report. */

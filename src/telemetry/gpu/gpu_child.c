@@ -20,28 +20,24 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
+#include "os/worker/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
-    GPU_READ_MAX = 4 << 20,     /* bytes read in one turn */
-    GPU_BACKOFF_MS = 1000,      /* before a crashed child is started again; doubled each time */
-    GPU_BACKOFF_MS_MAX = 60000, /* longest of it */
-    GPU_NO_DRIVER_MS = 60000,   /* between looks for a driver */
-    GPU_WELL_MS = 60000,        /* a child that lived so long starts the backoff anew */
-    GPU_HUNG_CALLS_MAX = 32,    /* pairs of a call and a GPU that are told of */
-    GPU_FREE_MS_MAX = 1500      /* for a child to end when the agent does */
+    GPU_READ_MAX = 4 << 20,   /* bytes read in one turn */
+    GPU_BACKOFF_MS = 1000,    /* before a crashed child is started again; doubled each time */
+    GPU_NO_DRIVER_MS = 60000, /* between looks for a driver */
+    GPU_HUNG_CALLS_MAX = 32,  /* pairs of a call and a GPU that are told of */
+    GPU_FREE_MS_MAX = 1500    /* for a child to end when the agent does */
 };
 
 struct abandoned { /* a child that hangs and was left alone */
@@ -182,29 +178,6 @@ static void tell_state(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
 
 /* ---- starting ---- */
 
-/* In the new process: only what is safe after a fork of a program with threads. */
-static void NORETURN become_child(int fd, char *const argv[], pid_t agent)
-{
-    int null = open("/dev/null", O_RDWR);
-    int keep = fcntl(fd, F_DUPFD, STDERR_FILENO + 2); /* we may have been started without them */
-    sigset_t none;
-
-    for (int std = 0; std <= STDERR_FILENO; std++)
-        if (null < 0 || dup2(null, std) < 0)
-            close(std); /* a child that hangs must not keep our reader waiting */
-    if (keep < 0 || dup2(keep, STDERR_FILENO + 1) < 0)
-        _exit(126);
-    (void)close_range(STDERR_FILENO + 2, ~0U, 0);
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setpgid(0, 0);                    /* a ^C is for the agent, which then asks us to end */
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* in a call that hangs nothing else ends us */
-    if (getppid() != agent)
-        _exit(126);
-    execv("/proc/self/exe", argv);
-    _exit(127);
-}
-
 static uint64_t skipped_gpus(const struct gpu_child *c)
 {
     uint64_t bits = 0;
@@ -219,20 +192,21 @@ static bool start_process(struct gpu_child *c, int page_fd)
 {
     char number[4] = "3", name[] = "stoker", command[] = "agent", option[] = "--gpu-child";
     char *argv[] = { name, command, option, number, NULL };
-    pid_t agent = getpid();
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
         return false;
-    if (!gpu_page_send(pair[0], page_fd) || (c->pid = fork()) < 0) {
+    const int fds[] = { -1, -1, -1, pair[1] };
+    pid_t pid = -1;
+    if (gpu_page_send(pair[0], page_fd)) /* in a call that hangs only its owner's death ends it */
+        pid = process_start(&(struct process_opts){
+            .argv = argv, .fds = fds, .fd_count = ARRAY_SIZE(fds), .death_signal = SIGKILL });
+    close(pair[1]);
+    if (pid < 0) {
         close(pair[0]);
-        close(pair[1]);
-        c->pid = 0;
         return false;
     }
-    if (c->pid == 0)
-        become_child(pair[1], argv, agent);
-    close(pair[1]);
+    c->pid = pid;
     c->fd = pair[0];
     return true;
 }
@@ -244,7 +218,7 @@ static void child_start(struct gpu_child *c, int64_t now_ms)
     int fd = gpu_page_new(&c->opts, c->page, &page);
 
     if (fd < 0) {
-        c->start_ms = now_ms + GPU_BACKOFF_MS_MAX;
+        c->start_ms = now_ms + PROCESS_BACKOFF_MS_MAX;
         return;
     }
     gpu_page_unmap(c->page);
@@ -253,7 +227,7 @@ static void child_start(struct gpu_child *c, int64_t now_ms)
     if (!start_process(c, fd)) {
         tell_event(c, TELEMETRY_EVENT_AGENT, -1, "could not start the GPU collector: %s",
                    strerror(errno));
-        c->start_ms = now_ms + GPU_BACKOFF_MS_MAX;
+        c->start_ms = now_ms + PROCESS_BACKOFF_MS_MAX;
     } else {
         c->reader = stream_reader_new(&reader);
         c->heard = c->closed = c->hung = c->garbled = false;
@@ -267,11 +241,7 @@ static void child_start(struct gpu_child *c, int64_t now_ms)
 /* ---- ending ---- */
 static void start_later(struct gpu_child *c, int64_t now_ms)
 {
-    if (now_ms - c->started_ms >= GPU_WELL_MS)
-        c->backoff_ms = 0;
-    c->backoff_ms = c->backoff_ms ? c->backoff_ms * 2 : GPU_BACKOFF_MS;
-    if (c->backoff_ms > GPU_BACKOFF_MS_MAX)
-        c->backoff_ms = GPU_BACKOFF_MS_MAX;
+    c->backoff_ms = process_backoff_ms(c->backoff_ms, GPU_BACKOFF_MS, now_ms - c->started_ms);
     c->start_ms = now_ms + c->backoff_ms;
 }
 
@@ -565,14 +535,11 @@ void gpu_child_attach(struct gpu_child *c)
 
 void gpu_child_end(struct gpu_child *c)
 {
-    int64_t until = clock_mono_ms() + GPU_FREE_MS_MAX;
-    struct timespec nap = { .tv_nsec = 2000000 };
-
     if (!c || !c->pid)
         return;
     atomic_store(&c->page->end, 1);
-    while (!c->hung && waitpid(c->pid, NULL, WNOHANG) == 0 && clock_mono_ms() < until)
-        nanosleep(&nap, NULL);
+    if (!c->hung)
+        (void)process_await(c->pid, GPU_FREE_MS_MAX, NULL);
     let_go(c);
 }
 

@@ -3,33 +3,14 @@
  * does not wait for the process. */
 #include "telemetry/gpu/gpu_int.h"
 
-#include "base/str.h"
+#include "os/worker/process.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
-    WHERE_FILE_MAX = 2048, /* bytes read of a file */
-    WHERE_FRAMES_MAX = 4   /* of the stack that are told */
+    WHERE_STACK_MAX = 2048, /* bytes read of it */
+    WHERE_FRAMES_MAX = 4    /* of the stack that are told */
 };
-
-static bool read_proc(int pid, const char *name, char *out, size_t cap)
-{
-    char path[64];
-    ssize_t n = -1;
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        n = read(fd, out, cap - 1);
-        close(fd);
-    }
-    out[n > 0 ? n : 0] = '\0';
-    str_make_text(out);
-    return n > 0;
-}
 
 /* "[<0>] nv_wait+0x1b/0x30 [nvidia]" is nv_wait: the innermost few, joined by " < ". */
 static void add_stack(char *stack, struct buf *out)
@@ -52,18 +33,18 @@ static void add_stack(char *stack, struct buf *out)
 
 void gpu_hang_where(int pid, struct buf *out)
 {
-    char text[WHERE_FILE_MAX], *paren;
+    char stack[WHERE_STACK_MAX];
+    struct process_sleep s;
 
+    process_sleep(pid, &s);
+    s.syscall[strcspn(s.syscall, " ")] = '\0'; /* the number, or "running" */
     buf_addf(out, "pid %d", pid);
-    if (read_proc(pid, "stat", text, sizeof(text)) && (paren = strrchr(text, ')')) &&
-        paren[1] == ' ' && paren[2])
-        buf_addf(out, ", state %c", paren[2]);
-    if (read_proc(pid, "wchan", text, sizeof(text)) && !str_eq(text, "0"))
-        buf_addf(out, ", in %s", text);
-    if (read_proc(pid, "syscall", text, sizeof(text))) {
-        text[strcspn(text, " \n")] = '\0'; /* the number, or "running" */
-        buf_addf(out, ", syscall %s", text);
-    }
-    if (read_proc(pid, "stack", text, sizeof(text)))
-        add_stack(text, out);
+    if (s.state)
+        buf_addf(out, ", state %c", s.state);
+    if (s.wchan[0])
+        buf_addf(out, ", in %s", s.wchan);
+    if (s.syscall[0])
+        buf_addf(out, ", syscall %s", s.syscall);
+    if (process_read(pid, "stack", stack, sizeof(stack)))
+        add_stack(stack, out);
 }

@@ -6,12 +6,11 @@
 #include "telemetry/gpu/gpu_int.h"
 
 #include "base/str.h"
+#include "os/worker/fd_message.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static struct gpu_page *page_map(int fd)
@@ -50,38 +49,18 @@ void gpu_page_unmap(struct gpu_page *p)
 
 bool gpu_page_send(int sock, int fd)
 {
-    char byte = 'P', space[CMSG_SPACE(sizeof(int))] = { 0 };
-    struct iovec iov = { &byte, 1 };
-    struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-    return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+    return fd_message_send(sock, "P", 1, fd);
 }
 
 struct gpu_page *gpu_page_receive(int sock, int timeout_ms)
 {
-    char byte, space[CMSG_SPACE(sizeof(int))];
-    struct iovec iov = { &byte, 1 };
-    struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)
-    };
     struct pollfd ready = { .fd = sock, .events = POLLIN };
     struct gpu_page *p = NULL;
-    struct cmsghdr *c;
+    char byte;
     int fd;
 
-    if (poll(&ready, 1, timeout_ms) <= 0 || recvmsg(sock, &m, MSG_CMSG_CLOEXEC) != 1)
+    if (poll(&ready, 1, timeout_ms) <= 0 || fd_message_receive(sock, &byte, 1, &fd) != 1 || fd < 0)
         return NULL;
-    c = CMSG_FIRSTHDR(&m);
-    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(int)))
-        return NULL;
-    memcpy(&fd, CMSG_DATA(c), sizeof(fd));
     if (lseek(fd, 0, SEEK_END) == (off_t)sizeof(*p))
         p = page_map(fd);
     close(fd);
