@@ -52,16 +52,13 @@ enum rc plan_facts_load(struct arena *a, struct plan_facts *out, struct err *err
 
 /* Asserts that the name is there: the tables are compiled in and a test reads every name. */
 double plan_fact(const struct plan_facts *f, const char *name);
-const struct plan_fact *plan_fact_row(const struct plan_facts *f, const char *name);
 const struct plan_price *plan_price(const struct plan_facts *f, const char *item); /* NULL: none */
-/* Price of a GPU-hour: on demand (usual from the catalogue), reserved or spot.  False: unknown. */
+/* Ways to pay for a GPU-hour. */
 enum plan_pay { PLAN_ON_DEMAND, PLAN_RESERVED, PLAN_SPOT, PLAN_PAYS };
 extern const char *const plan_pay_names[];
 struct plan_range {
     double low, usual, high;
 };
-bool plan_gpu_price(const struct plan_facts *f, const struct plan_gpu *gpu, enum plan_pay pay,
-                    struct plan_range *out);
 /* Of instances a month, by GPU kind; the newest kinds take the H100's. */
 struct plan_range plan_spot_rate(const struct plan_facts *f, const struct plan_gpu *gpu);
 
@@ -73,10 +70,6 @@ struct plan_band {
     const char *source;
     bool stand_in; /* no published run of such hardware, model or adapters is in the table */
 };
-/* Whose rows describe a GPU's time, its generation's: "a100", "h100", "b200" or "none"; and the
- * name of a stack's rows. */
-const char *plan_gpu_kin(const struct plan_gpu *gpu);
-const char *plan_band_stack(enum plan_stack stack);
 void plan_band_of(const struct plan_facts *f, const struct plan_gpu *gpu,
                   const struct plan_model *m, const struct plan_config *c, struct plan_band *out);
 
@@ -89,16 +82,6 @@ struct plan_failure_rate {
 void plan_failure_rate_of(const struct plan_facts *f, const struct plan_gpu *gpu,
                           struct plan_failure_rate *out);
 
-/* ---- randomness ---- */
-struct plan_rng {
-    uint64_t s;
-};
-uint64_t plan_rng_next(struct plan_rng *r);           /* splitmix64 */
-double plan_rng_unit(struct plan_rng *r);             /* in (0, 1] */
-double plan_rng_exp(struct plan_rng *r, double mean); /* exponential */
-double plan_rng_normal(struct plan_rng *r);           /* one of a Box-Muller pair */
-double plan_rng_lognormal(struct plan_rng *r, double mean, double cv);
-
 /* ---- failure ---- */
 /* Interruptions of a job that stops as a whole.  Failures come without a warning and cost the work
  * since the last save; preemptions come with `notice_s`, in which the job saves if it can. */
@@ -110,12 +93,9 @@ struct plan_outage {
     double preempt_wait; /* seconds until the capacity is there again, on top of a restart */
     double notice_s;
 };
-/* Seconds of work between saves.  Young 1974: sqrt(2 C M).  Daly 2006: its higher-order form.
- * Exact: the minimum of plan_wall_factor(), M (1 + W0(-e^-(1 + C/M))), which neither a long save
- * nor a short MTBF breaks. */
+/* Seconds of work between saves.  Young 1974: sqrt(2 C M).  Daly 2006: its higher-order form. */
 double plan_interval_young(double save_s, double mtbf_s);
 double plan_interval_daly(double save_s, double mtbf_s);
-double plan_interval_exact(double save_s, double mtbf_s);
 /* Of all interruptions that lose work: preemptions count when the notice is too short to save. */
 double plan_outage_interval(const struct plan_outage *o);
 /* Wall time for a second of work, saving after every `interval_s` of it; exponential failures,

@@ -8,10 +8,6 @@
 #define PLAN_CLUSTER_SIZE_H
 #include "plan/campaign.h"
 
-enum { PLAN_SIZES_MAX = 48 };
-/* Nodes to try, at most `most`; returns how many. */
-size_t plan_cluster_sizes(int64_t most, int64_t out[PLAN_SIZES_MAX]);
-
 struct plan_sized {
     struct plan_cluster cluster;
     struct plan_best best;
@@ -52,7 +48,5 @@ struct plan_cost {
 };
 void plan_cost_of(const struct plan_facts *f, const struct plan_sized *s, double tokens,
                   const struct plan_cost_want *want, struct plan_cost *out);
-/* 64-port switches of a fat tree over so many 8-port nodes; out_layers: of switches. */
-int64_t plan_switches(int64_t nodes, int64_t *out_layers);
 
 #endif

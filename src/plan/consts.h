@@ -84,14 +84,7 @@ struct plan_const_table {
     struct plan_const_row *rows;
     size_t count;
 };
-/* RC_PARSE with the line for a file that is no such table. */
-enum rc plan_consts_read(struct arena *a, const char *text, size_t len,
-                         struct plan_const_table *out, struct err *err) MUST_USE;
 /* The table that is built in. */
 enum rc plan_consts_table(struct arena *a, struct plan_const_table *out, struct err *err) MUST_USE;
-/* Values of a kind ("h100"); false: the table has no row of that kind. */
-bool plan_consts_of(const struct plan_const_table *t, const char *kind, struct plan_consts *out);
-/* Which kind's constants a GPU takes: its own, its generation's, or a stand-in's. */
-const char *plan_consts_kind(const struct plan_gpu *gpu);
 
 #endif

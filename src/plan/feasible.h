@@ -141,8 +141,4 @@ struct feasible_sharer { /* a component without GPUs of its own, and what it sha
  * first of them in `out` (NULL: not asked), if there is one. */
 uint32_t feasible_gpus_barred(const struct spec *s, const struct spec_component *c,
                               const struct spec_node *n, struct feasible_sharer *out);
-/* Is the component for Kubernetes, by its target or (where no component is) by name? */
-bool feasible_on_kubernetes(const struct spec_component *c, const struct feasible_opts *opts);
-/* Does it take all GPUs of a machine, whichever of its groups that is of? */
-bool feasible_takes_machines(const struct spec *s, const struct spec_component *c);
 #endif

@@ -91,7 +91,6 @@ enum rc plan_model_measured(double params, double flops, double bytes, struct pl
  * cannot be, with the nearest that can as the hint. */
 enum rc plan_model_check(struct plan_model *m, struct err *err) MUST_USE;
 
-bool plan_layer_is_moe(const struct plan_model *m, int64_t layer);
 int64_t plan_moe_layers(const struct plan_model *m); /* how many there are */
 
 /* Parameters by place.  Fields of a layer are of one layer; all are of the whole model, before
@@ -130,8 +129,6 @@ struct plan_recompute_share {
     double layers;    /* whole layers */
     double attention; /* the attention core alone */
 };
-double plan_flops_token(const struct plan_model *m, int64_t seq, enum plan_flops kind,
-                        struct plan_recompute_share again);
 
 /* ---- where models come from ---- */
 /* A Hugging Face config.json.  RC_PARSE for text that is none, RC_USAGE for a kind of model that
@@ -153,7 +150,6 @@ struct plan_known_table {
     size_t count;
 };
 enum rc plan_known_load(struct arena *a, struct plan_known_table *out, struct err *err) MUST_USE;
-const struct plan_known *plan_known_find(const struct plan_known_table *t, const char *name);
 /* "70.6B", "124M", "8030261248" to a number and to how much its last digit is worth. */
 bool plan_count_parse(const char *s, double *out, double *out_ulp);
 
@@ -180,12 +176,6 @@ struct plan_gpu {
 };
 /* By what a user types; RC_USAGE with the nearest. */
 enum rc plan_gpu_by_name(const char *name, struct plan_gpu *out, struct err *err) MUST_USE;
-/* A power cap below the board's limit lowers the clock: dynamic power goes with its third power
- * (voltage follows the clock), a share of the board's limit is drawn whatever the clock.  0 and
- * what is not below the limit change nothing. */
-void plan_gpu_cap(struct plan_gpu *g, double watts);
-/* By the driver's product name: "NVIDIA H100 80GB HBM3". */
-enum rc plan_gpu_by_product(const char *product, struct plan_gpu *out, struct err *err) MUST_USE;
 
 /* What moves bytes between nodes: its share of the line rate is in data/plan.csv. */
 enum plan_fabric { PLAN_FABRIC_RDMA, PLAN_FABRIC_EFA, PLAN_FABRIC_OMNIPATH };
@@ -341,14 +331,9 @@ enum plan_rule plan_config_rule(const struct plan_model *m, const struct plan_cl
 /* The same with a message and the nearest valid value as the hint. */
 enum rc plan_config_check(const struct plan_model *m, const struct plan_cluster *cl,
                           const struct plan_config *c, struct err *err) MUST_USE;
-/* A GPU computes in this precision, or RC_USAGE with what is nearest. */
-enum rc plan_precision_check(const struct plan_gpu *gpu, enum plan_precision p,
-                             struct err *err) MUST_USE;
 /* The same with the rule's name before it, as plan_config_check() says it. */
 enum rc plan_precision_rule_check(const struct plan_gpu *gpu, enum plan_precision p,
                                   struct err *err) MUST_USE;
-/* Of the divisors of n the one nearest to v, at most `max`. */
-int64_t plan_nearest_divisor(int64_t n, int64_t v, int64_t max);
 /* "tp8 pp4 dp2 zero1 mbs1 ga16 sp selective recompute bf16" */
 void plan_config_text(const struct plan_config *c, struct buf *out);
 
@@ -357,11 +342,6 @@ struct plan_stage {
     int64_t moe;          /* of them */
     bool embed, head;
 };
-/* Layers of a stage, all its chunks together. */
-void plan_stage_of(const struct plan_model *m, const struct plan_config *c, int32_t stage,
-                   struct plan_stage *out);
-/* Micro-batches whose activations a stage holds at its peak, in chunks of a vpp-th of a stage. */
-int64_t plan_stage_in_flight(const struct plan_config *c, int32_t stage);
 
 /* ---- memory ---- */
 enum plan_kind {
@@ -413,18 +393,6 @@ struct plan_memory_consts {
     double error_share;     /* nine of ten published figures lie within it */
 };
 extern const struct plan_memory_consts plan_memory_default;
-
-/* What torch has allocated, of a GPU's bytes by kind: nvidia-smi shows all of them. */
-uint64_t plan_memory_allocated(const uint64_t kind[PLAN_KINDS]);
-
-/* Bits of a weight of a frozen layer under LoRA, with the constants of its quantisation: 4-bit
- * blocks of 64 have one each, of 8 bits under double quantisation (QLoRA), with one in fp32 for 256
- * of them.  Only matrices of layers are quantised: bitsandbytes replaces nn.Linear, Transformers
- * leaves the head out. */
-double plan_frozen_bits(const struct plan_config *c);
-
-/* Bytes for each logit, by the profile. */
-double plan_logit_bytes(const struct plan_config *c, const struct plan_memory_consts *k);
 
 /* One stage; `m` and `c` must have passed their checks.  No allocation. */
 void plan_memory_stage(const struct plan_model *m, const struct plan_counts *n,

@@ -67,7 +67,6 @@ struct queue_size {
 };
 enum rc queue_size_for(const struct queue_in *in, int percentile, double hours, size_t runs,
                        struct queue_size *out, struct err *err) MUST_USE;
-double queue_percentile(const struct queue_times *t, int percentile);
 
 /* A CSV: name,per_month,gpus,hours[,spread]. */
 enum rc queue_read(struct arena *a, const char *text, size_t len, double spread,

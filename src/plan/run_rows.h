@@ -94,8 +94,6 @@ struct plan_errors { /* relative errors of one figure */
     size_t n;
     double mape, median, p90, max, mean; /* mean is signed: above 0 we predict too much */
 };
-/* Sorts `err` by size. */
-void plan_errors_of(double *err, size_t n, struct plan_errors *out);
 
 struct plan_source_report {
     const char *source;
@@ -111,10 +109,6 @@ struct plan_report {
     size_t fp8_n, fp8_fit; /* published fp8 runs on Hopper, and those that are counted to fit; where
                               recompute is not printed, single operations may be recomputed */
 };
-enum { PLAN_SOURCES_MAX = 256 };
-/* The sources' names in the order in which they first appear. */
-enum rc plan_rows_sources(const struct plan_rows *rows, const char *out[PLAN_SOURCES_MAX],
-                          size_t *out_count, struct err *err) MUST_USE;
 enum rc plan_validate(struct arena *a, const struct plan_rows *rows,
                       const struct plan_memory_consts *k, struct plan_report *out,
                       struct err *err) MUST_USE;

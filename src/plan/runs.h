@@ -7,8 +7,8 @@
 #ifndef PLAN_RUNS_H
 #define PLAN_RUNS_H
 #include "plan/campaign.h"
+#include "plan/consts.h"
 #include "plan/run_rows.h"
-#include "plan/time/step_time_int.h"
 
 enum plan_set { /* the first ones are disjoint and fitted */
                 PLAN_SET_KORTHIKANTI,
@@ -38,18 +38,9 @@ struct plan_set_info {
     size_t rows;       /* how many the published table has, 0: not said */
 };
 extern const struct plan_set_info plan_sets[PLAN_SETS];
-bool plan_set_has(enum plan_set s, const struct plan_row *r);
 
 /* The mean error that a source of the repository's table may have; 0: another source. */
 double plan_source_limit(const char *source);
-
-/* Why a row has no figure of time, or NULL: it has one. */
-const char *plan_row_no_time(const struct plan_row *r);
-
-/* Seconds the model gives a row.  Where the table has no micro-batch, the least over those that
- * divide the batch, with the virtual stages that go with them: `chosen`, where it is not NULL. */
-double plan_row_seconds(const struct plan_row *r, const struct plan_consts *k,
-                        struct plan_config *chosen);
 
 /* Constants for every kind of the table. */
 struct plan_consts_all {
@@ -57,8 +48,6 @@ struct plan_consts_all {
     size_t count;
 };
 void plan_consts_each(const struct plan_const_table *t, struct plan_consts_all *out);
-const struct plan_consts *plan_consts_for(const struct plan_consts_all *all,
-                                          const struct plan_gpu *gpu);
 
 /* ---- fit ---- */
 struct plan_fit_report {

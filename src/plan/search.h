@@ -96,10 +96,6 @@ enum {
  * of the GPU has no tensors. */
 #define PLAN_CHOICE_MARGIN 0.05
 enum { PLAN_PLAIN_SCORES = 28 };
-/* How much machinery a configuration needs: 0 is plain replicas, each kind of cut adds to it. */
-/* Tensor parallelism across nodes is the least plain: its collectives are in every layer, and what
- * they take hangs on the network.  What Megatron-LM advises against comes next. */
-int plan_plainness(const struct plan_config *c, const struct plan_cluster *cl);
 /* Tensor or context parallelism with Megatron-FSDP before Blackwell: one wants
  * CUDA_DEVICE_MAX_CONNECTIONS=1, the other refuses it, and Megatron-LM says not to. */
 bool plan_megatron_queues(const struct plan_config *c, const struct plan_gpu *gpu);
@@ -119,11 +115,6 @@ struct plan_found {
         plain[PLAN_PLAIN_SCORES]; /* the fastest that fits of each score; step_s 0: none */
 };
 
-/* How many configurations there are, without looking at them: tried, and excluded by rule. */
-void plan_search_count(const struct plan_space *s, struct plan_found *out);
-/* Whether there is one that the rules and the framework leave.  What it may look at is taken from
- * *left (combinations of sizes); false as well where that is too little. */
-bool plan_search_any(const struct plan_space *s, double *left);
 /* A hint for a space of which the rules leave nothing (f->tried is 0): the rule that a given size
  * breaks, or the batch, with the nearest value that works.  `err` may be NULL. */
 void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, struct err *err);
@@ -145,8 +136,6 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
 const struct plan_pick *plan_choice(const struct plan_found *f);
 /* The first of `top` whose cut is another than that of `c`; NULL: none. */
 const struct plan_pick *plan_runner_up(const struct plan_found *f, const struct plan_config *c);
-/* tp, pp, vpp, cp, ep, etp, dp and micro-batch are the same. */
-bool plan_same_cut(const struct plan_config *a, const struct plan_config *b);
 /* One configuration as the search sees it; it has passed its rules. */
 void plan_pick_of(const struct plan_space *s, const struct plan_config *c, struct plan_pick *out);
 int plan_pick_cmp(const struct plan_pick *a, const struct plan_pick *b);
@@ -168,15 +157,8 @@ enum rc plan_vary_all(const struct plan_space *s, const struct plan_search_run *
 /* ---- the same for a framework ---- */
 extern const char *const plan_framework_names[];                   /* NULL at the end */
 extern const char *const plan_framework_versions[PLAN_FRAMEWORKS]; /* that the flags are of */
-/* Why the framework cannot run `c`, which passed the rules; NULL: it can. */
-const char *plan_framework_refuses(enum plan_framework f, const struct plan_model *m,
-                                   const struct plan_config *c);
 /* Why it cannot train on such a GPU in 16 bits; NULL: it can. */
 const char *plan_framework_refuses_gpu(enum plan_framework f, const struct plan_gpu *gpu);
-/* Whether Accelerate runs `c` by DeepSpeed; else FSDP2, or replicas. */
-bool plan_accelerate_deepspeed(const struct plan_config *c);
-/* Whether Megatron-LM's precision-aware optimizer is what `c` needs. */
-bool plan_megatron_aware(const struct plan_config *c);
 /* What its trainer stores where nothing is said. */
 enum plan_precision plan_framework_precision(enum plan_framework f);
 /* Launchers start as many processes on each node: as many as the machine has, or the most that

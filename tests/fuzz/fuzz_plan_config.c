@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include "plan/plan.h"
+#include "plan/plan_int.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "plan/runs.h"
+#include "plan/time/step_time_int.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include "plan/search.h"
+#include "plan/search/search_int.h"
 
 #include <math.h>
 #include <stdlib.h>

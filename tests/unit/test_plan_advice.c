@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "plan/advice.h"
+#include "plan/campaign/campaign_int.h"
 #include "plan/cluster_size.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "plan/campaign.h"
+#include "plan/campaign/campaign_int.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "plan/memory/step_memory_int.h"
+#include "plan/plan_int.h"
 
 #include <math.h>
 

@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "os/file.h"
 #include "plan/runs.h"
+#include "plan/time/step_time_int.h"
+#include "plan/validate/validate_int.h"
 
 #include <math.h>
 

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "plan/plan_int.h"
 #include "plan/search.h"
+#include "plan/search/search_int.h"
 
 #include <math.h>
 #include <stdlib.h>

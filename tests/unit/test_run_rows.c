@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "plan/run_rows.h"
+#include "plan/validate/validate_int.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "plan/plan.h"
+#include "plan/plan_int.h"
 
 #include <math.h>
 #include <string.h>

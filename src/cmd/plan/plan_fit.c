@@ -11,20 +11,20 @@ struct fit_opts {
     const char *out;
 };
 
-struct fit_row {
+struct fit_kind {
     struct plan_fit_report r;
     int64_t steps;
     const struct plan_const_table *consts;
 };
 struct fit_answer {
     bool same;
-    struct fit_row row[PLAN_CONST_KINDS_MAX], *rows;
+    struct fit_kind row[PLAN_CONST_KINDS_MAX], *rows;
     size_t count;
 };
 
 static void json_constants(struct json_out *w, const void *obj)
 {
-    const struct fit_row *r = obj;
+    const struct fit_kind *r = obj;
 
     json_kv_obj(w, "constants");
     for (size_t i = 0; i < r->consts->count; i++)
@@ -33,7 +33,7 @@ static void json_constants(struct json_out *w, const void *obj)
     json_obj_end(w);
 }
 
-#define S struct fit_row
+#define S struct fit_kind
 static const struct field row_fields[] = {
     FIELD_OF("kind", S, r.kind, "of GPU", .title = "kind"),
     FIELD_OF("rows", S, r.rows, "runs that are fitted", .title = "rows"),
@@ -60,7 +60,7 @@ static enum rc fit_all(struct arena *a, const struct plan_rows *rows, struct pla
     plan_consts_each(t, &kinds);
     out->rows = out->row;
     for (size_t i = 0; i < kinds.count; i++) {
-        struct fit_row *r = &out->row[out->count];
+        struct fit_kind *r = &out->row[out->count];
         struct err mine = { 0 };
         enum rc rc =
             plan_fit(a, rows, arena_strdup(a, kinds.kind[i].kind), PLAN_SETS, t, &r->r, &mine);

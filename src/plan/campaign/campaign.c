@@ -3,6 +3,7 @@
 #include "plan/campaign.h"
 
 #include "base/str.h"
+#include "plan/campaign/campaign_int.h"
 #include "plan/plan_int.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* facts: failures, prices, power and error bands from data/, each with its source. */
 #include "plan/campaign.h"
+#include "plan/campaign/campaign_int.h"
 
 #include "base/embed.h"
 #include "base/str.h"

@@ -3,13 +3,15 @@
 #include "plan/cluster_size.h"
 
 #include "base/str.h"
+#include "plan/campaign/campaign_int.h"
 #include "plan/plan_int.h"
 
 #include <math.h>
 
 enum { GPUS_MOST = 65536, PARTS_MAX = 8, PORTS = 64, NODE_PORTS = 8 };
 
-size_t plan_cluster_sizes(int64_t most, int64_t out[PLAN_SIZES_MAX])
+/* Nodes to try, at most `most`; returns how many. */
+static size_t node_counts(int64_t most, int64_t out[PLAN_SIZES_MAX])
 {
     size_t n = 0;
 
@@ -67,7 +69,7 @@ static size_t sizes_of(const struct plan_size_want *w, int64_t node,
 
     for (int64_t g = 1; w->parts && g < node && g <= most && n < PARTS_MAX; g *= 2)
         out[n++] = g;
-    nodes = plan_cluster_sizes(most / node, out + n);
+    nodes = node_counts(most / node, out + n);
     for (size_t i = 0; i < nodes; i++)
         out[n + i] *= node;
     return n + nodes;

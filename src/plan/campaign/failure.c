@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* failure: what interruptions cost, by formula and by playing them. */
 #include "plan/campaign.h"
+#include "plan/campaign/campaign_int.h"
 
 #include <assert.h>
 #include <math.h>
@@ -26,7 +27,7 @@ double plan_rng_exp(struct plan_rng *r, double mean)
     return -mean * log(plan_rng_unit(r));
 }
 
-double plan_rng_normal(struct plan_rng *r)
+static double rng_normal(struct plan_rng *r)
 {
     double radius = sqrt(-2 * log(plan_rng_unit(r)));
 
@@ -37,7 +38,7 @@ double plan_rng_lognormal(struct plan_rng *r, double mean, double cv)
 {
     double var = log1p(cv * cv);
 
-    return cv > 0 ? mean * exp(sqrt(var) * plan_rng_normal(r) - var / 2) : mean;
+    return cv > 0 ? mean * exp(sqrt(var) * rng_normal(r) - var / 2) : mean;
 }
 
 /* ---- how often to save ---- */

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "catalog/csv.h"
 #include "plan/campaign.h"
+#include "plan/campaign/campaign_int.h"
 #include "plan/plan_int.h"
 
 #include <math.h>
@@ -18,16 +19,16 @@ enum {
     JOBS_DRAWN_MAX = QUEUE_JOBS_MAX / 2 /* expected: what is drawn may be more */
 };
 
-struct job {
+struct queued_job {
     double arrives, hours, starts;
     int32_t gpus;
     int32_t slot;  /* of a shared node; -1: whole nodes */
     uint32_t next; /* in the queue; 0: the last */
 };
 
-struct sim {
+struct queue_sim {
     const struct queue_in *in;
-    struct job *jobs; /* by arrival; jobs[0] is none, so that 0 ends a list */
+    struct queued_job *jobs; /* by arrival; jobs[0] is none, so that 0 ends a list */
     uint32_t count;
     int32_t *left; /* GPUs left in a slot's node; node_gpus: the slot is not in use */
     int64_t slots; /* ever used */
@@ -42,12 +43,12 @@ struct sim {
 };
 
 /* ---- running jobs: a heap by their end ---- */
-static double end_of(const struct sim *s, uint32_t j)
+static double end_of(const struct queue_sim *s, uint32_t j)
 {
     return s->jobs[j].starts + s->jobs[j].hours;
 }
 
-static void heap_push(struct sim *s, uint32_t j)
+static void heap_push(struct queue_sim *s, uint32_t j)
 {
     uint32_t i = s->running++;
 
@@ -58,7 +59,7 @@ static void heap_push(struct sim *s, uint32_t j)
     s->heap[i] = j;
 }
 
-static uint32_t heap_pop(struct sim *s)
+static uint32_t heap_pop(struct queue_sim *s)
 {
     uint32_t top = s->heap[0], last = s->heap[--s->running], i = 0;
 
@@ -80,7 +81,7 @@ static uint32_t heap_pop(struct sim *s)
 
 /* ---- places ---- */
 /* The shared node with least room that has enough; a fresh one when none has; -1: no node. */
-static int32_t part_slot(struct sim *s, int32_t gpus)
+static int32_t part_slot(struct queue_sim *s, int32_t gpus)
 {
     int32_t size = (int32_t)s->in->node_gpus, best = -1, unused = -1;
 
@@ -100,20 +101,20 @@ static int32_t part_slot(struct sim *s, int32_t gpus)
     return unused;
 }
 
-static int64_t whole_nodes(const struct sim *s, const struct job *j)
+static int64_t whole_nodes(const struct queue_sim *s, const struct queued_job *j)
 {
     return plan_ceil_div(j->gpus, s->in->node_gpus);
 }
 
 /* GPUs nobody else can have while it runs. */
-static int64_t gpus_taken(const struct sim *s, const struct job *j)
+static int64_t gpus_taken(const struct queue_sim *s, const struct queued_job *j)
 {
     return j->gpus < s->in->node_gpus ? j->gpus : whole_nodes(s, j) * s->in->node_gpus;
 }
 
-static bool start(struct sim *s, uint32_t i)
+static bool start(struct queue_sim *s, uint32_t i)
 {
-    struct job *j = &s->jobs[i];
+    struct queued_job *j = &s->jobs[i];
 
     if (j->gpus < s->in->node_gpus) {
         j->slot = part_slot(s, j->gpus);
@@ -132,7 +133,7 @@ static bool start(struct sim *s, uint32_t i)
     return true;
 }
 
-static void finish(struct sim *s, const struct job *j)
+static void finish(struct queue_sim *s, const struct queued_job *j)
 {
     s->free_gpus += gpus_taken(s, j);
     if (j->slot < 0) {
@@ -144,7 +145,7 @@ static void finish(struct sim *s, const struct job *j)
 }
 
 /* ---- the queue ---- */
-static void enqueue(struct sim *s, uint32_t i)
+static void enqueue(struct queue_sim *s, uint32_t i)
 {
     if (s->head)
         s->jobs[s->tail].next = i;
@@ -156,7 +157,7 @@ static void enqueue(struct sim *s, uint32_t i)
 }
 
 /* Takes the job behind `before` (0: the first) out. */
-static void dequeue(struct sim *s, uint32_t before)
+static void dequeue(struct queue_sim *s, uint32_t before)
 {
     uint32_t i = before ? s->jobs[before].next : s->head;
 
@@ -177,7 +178,7 @@ static int by_end(const void *a, const void *b)
 }
 
 /* When the first in the queue can start, counted in GPUs, and how many are left over then. */
-static double shadow_of(const struct sim *s, double (*ends)[2], int64_t *out_extra)
+static double shadow_of(const struct queue_sim *s, double (*ends)[2], int64_t *out_extra)
 {
     int64_t need = gpus_taken(s, &s->jobs[s->head]), have = s->free_gpus;
     double at = s->now;
@@ -195,7 +196,7 @@ static double shadow_of(const struct sim *s, double (*ends)[2], int64_t *out_ext
     return at;
 }
 
-static void dispatch(struct sim *s, double (*ends)[2])
+static void dispatch(struct queue_sim *s, double (*ends)[2])
 {
     int64_t extra;
     double shadow;
@@ -209,7 +210,7 @@ static void dispatch(struct sim *s, double (*ends)[2])
     before = s->head;
     for (int i = 0; i < LOOK_MAX && s->jobs[before].next; i++) {
         uint32_t next = s->jobs[before].next;
-        const struct job *j = &s->jobs[next];
+        const struct queued_job *j = &s->jobs[next];
         bool short_enough = s->now + j->hours <= shadow, small = gpus_taken(s, j) <= extra;
 
         if ((short_enough || small) && gpus_taken(s, j) <= s->free_gpus && start(s, next)) {
@@ -223,7 +224,7 @@ static void dispatch(struct sim *s, double (*ends)[2])
 }
 
 /* ---- time ---- */
-static void advance(struct sim *s, double to)
+static void advance(struct queue_sim *s, double to)
 {
     double a = fmax(s->now, s->from), b = fmin(to, s->until);
 
@@ -234,7 +235,7 @@ static void advance(struct sim *s, double to)
     s->now = to;
 }
 
-static void simulate(struct sim *s, double (*ends)[2])
+static void simulate(struct queue_sim *s, double (*ends)[2])
 {
     uint32_t next = 1;
 
@@ -255,7 +256,7 @@ static void simulate(struct sim *s, double (*ends)[2])
 /* ---- jobs ---- */
 static int by_arrival(const void *a, const void *b)
 {
-    const struct job *x = a, *y = b;
+    const struct queued_job *x = a, *y = b;
 
     return (x->arrives > y->arrives) - (x->arrives < y->arrives);
 }
@@ -289,7 +290,8 @@ static enum rc check(const struct queue_in *in, uint32_t *out_cap, struct err *e
 }
 
 /* Each class draws from a stream of its own: a class more does not change the others' jobs. */
-static uint32_t make_jobs(const struct queue_in *in, struct job *jobs, uint32_t cap, double until)
+static uint32_t make_jobs(const struct queue_in *in, struct queued_job *jobs, uint32_t cap,
+                          double until)
 {
     uint32_t n = 0;
 
@@ -299,9 +301,9 @@ static uint32_t make_jobs(const struct queue_in *in, struct job *jobs, uint32_t 
         double gap = PLAN_MONTH_H / c->per_month, at = plan_rng_exp(&rng, gap);
 
         while (at < until && n + 1 < cap) {
-            jobs[++n] = (struct job){ .arrives = at,
-                                      .hours = plan_rng_lognormal(&rng, c->hours, c->spread),
-                                      .gpus = (int32_t)c->gpus };
+            jobs[++n] = (struct queued_job){ .arrives = at,
+                                             .hours = plan_rng_lognormal(&rng, c->hours, c->spread),
+                                             .gpus = (int32_t)c->gpus };
             at += plan_rng_exp(&rng, gap);
         }
     }
@@ -342,14 +344,14 @@ static void times_of(double *v, size_t n, struct queue_times *out)
                                  .max = v[n - 1] };
 }
 
-static void figures(const struct sim *s, double *v, struct queue_out *out)
+static void figures(const struct queue_sim *s, double *v, struct queue_out *out)
 {
     struct queue_out r = { 0 };
     double span = s->until - s->from;
     size_t n = 0;
 
     for (uint32_t i = 1; i <= s->count; i++) {
-        const struct job *j = &s->jobs[i];
+        const struct queued_job *j = &s->jobs[i];
 
         if (j->arrives < s->from)
             continue;
@@ -385,7 +387,7 @@ static double load_gpus(const struct queue_in *in)
 enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *out,
                   struct err *err)
 {
-    struct sim s = { .in = in, .empty = in->nodes };
+    struct queue_sim s = { .in = in, .empty = in->nodes };
     double(*ends)[2];
     uint32_t cap = 0;
     enum rc rc;
@@ -396,7 +398,7 @@ enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *
     s.free_gpus = in->nodes * in->node_gpus; /* in range: check() */
     s.from = in->months * PLAN_MONTH_H * 0.1;
     s.until = s.from + in->months * PLAN_MONTH_H;
-    s.jobs = arena_array(a, struct job, cap);
+    s.jobs = arena_array(a, struct queued_job, cap);
     s.count = make_jobs(in, s.jobs, cap, s.until);
     s.left = arena_array(a, int32_t, (size_t)in->nodes);
     s.heap = arena_array(a, uint32_t, s.count + 1);
@@ -407,7 +409,8 @@ enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *
     return RC_OK;
 }
 
-double queue_percentile(const struct queue_times *t, int percentile)
+/* Of 50, 90, 95 or 99. */
+static double percentile_of(const struct queue_times *t, int percentile)
 {
     return percentile >= 99   ? t->p99
            : percentile >= 95 ? t->p95
@@ -423,7 +426,7 @@ static enum rc meets(const struct queue_in *in, int percentile, double hours, bo
     enum rc rc = queue_run(&a, in, at, err);
 
     arena_release(&a);
-    *out = rc == RC_OK && !at->unstable && queue_percentile(&at->turnaround, percentile) <= hours;
+    *out = rc == RC_OK && !at->unstable && percentile_of(&at->turnaround, percentile) <= hours;
     return rc;
 }
 
@@ -456,7 +459,7 @@ static enum rc smallest(const struct queue_in *in, int percentile, double hours,
             break;
         if (at.wait.max <= 0) { /* nobody waits any more */
             err_hint(err, "Without any waiting it is %.1f h.",
-                     queue_percentile(&at.turnaround, percentile));
+                     percentile_of(&at.turnaround, percentile));
             return err_set(err, RC_LIMIT,
                            "no cluster turns %d %% of these jobs around in %.1f hours", percentile,
                            hours);

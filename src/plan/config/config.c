@@ -581,7 +581,8 @@ static enum rc say_ep(const struct plan_model *m, const struct plan_config *c, e
                        m->expert_ffn);
 }
 
-enum rc plan_precision_check(const struct plan_gpu *gpu, enum plan_precision p, struct err *err)
+/* A GPU computes in this precision, or RC_USAGE with what is nearest. */
+static enum rc precision_check(const struct plan_gpu *gpu, enum plan_precision p, struct err *err)
 {
     enum plan_rule rule = precision_rule(gpu, p);
 
@@ -598,7 +599,7 @@ enum rc plan_precision_check(const struct plan_gpu *gpu, enum plan_precision p, 
 enum rc plan_precision_rule_check(const struct plan_gpu *gpu, enum plan_precision p,
                                   struct err *err)
 {
-    if (plan_precision_check(gpu, p, err))
+    if (precision_check(gpu, p, err))
         return err_ctx(err, "rule %s", plan_rule_names[precision_rule(gpu, p)]);
     return RC_OK;
 }
@@ -619,7 +620,7 @@ static enum rc say_other(const struct plan_model *m, const struct plan_cluster *
         return err_set(err, RC_USAGE, "%d layers between kept inputs cannot be (%s recompute)",
                        c->recompute_every, plan_recompute_names[c->recompute]);
     default:
-        return plan_precision_check(&cl->gpu, c->precision, err);
+        return precision_check(&cl->gpu, c->precision, err);
     }
 }
 

@@ -12,8 +12,9 @@
 #include "base/str.h"
 #include "plan/config/flags_int.h"
 #include "plan/plan_int.h"
+#include "plan/search/search_int.h"
 
-struct job { /* what all of them need */
+struct flags_job { /* what all of them need */
     const struct plan_model *m;
     const struct plan_cluster *cl;
     const struct plan_config *c;
@@ -22,8 +23,8 @@ struct job { /* what all of them need */
     int64_t replicas, batch, shard;
 };
 
-static void flag(struct job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void flag(struct job *j, const char *fmt, ...)
+static void flag(struct flags_job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void flag(struct flags_job *j, const char *fmt, ...)
 {
     va_list ap;
 
@@ -33,8 +34,8 @@ static void flag(struct job *j, const char *fmt, ...)
     va_end(ap);
 }
 
-static void note(struct job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void note(struct job *j, const char *fmt, ...)
+static void note(struct flags_job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void note(struct flags_job *j, const char *fmt, ...)
 {
     va_list ap;
 
@@ -80,7 +81,7 @@ bool plan_launch_shape(const struct plan_cluster *cl, const struct plan_config *
 }
 
 /* Nodes and processes of one of them, as launchers want them. */
-static void shape(struct job *j, int64_t *nodes, int64_t *each)
+static void shape(struct flags_job *j, int64_t *nodes, int64_t *each)
 {
     int64_t machine = j->cl->machine_gpus ? j->cl->machine_gpus : j->cl->node_gpus;
 
@@ -95,7 +96,7 @@ static void shape(struct job *j, int64_t *nodes, int64_t *each)
              ll(j->cl->gpus), ll(*nodes), ll(*each), ll(machine));
 }
 
-static void torchrun(struct job *j, const char *script)
+static void torchrun(struct flags_job *j, const char *script)
 {
     int64_t nodes, each;
 
@@ -110,12 +111,12 @@ static void torchrun(struct job *j, const char *script)
 }
 
 /* The type of 16 bits. */
-static const char *half(const struct job *j)
+static const char *half(const struct flags_job *j)
 {
     return j->cl->gpu.no_bf16 ? "fp16" : "bf16";
 }
 
-static void note_half(struct job *j)
+static void note_half(struct flags_job *j)
 {
     if (j->cl->gpu.no_bf16 && j->c->precision != PLAN_FP32)
         note(j, "%s has no bf16: fp16 with a scaled loss takes its place", j->cl->gpu.name);
@@ -123,21 +124,21 @@ static void note_half(struct job *j)
 
 /* Fused kernels hide tensor-parallel collectives behind products inside one NVLink domain: what
  * time_layer.c counts. */
-static bool hides_tp(const struct job *j)
+static bool hides_tp(const struct flags_job *j)
 {
     return j->c->profile.fused && j->c->tp > 1 && j->c->tp <= j->cl->node_gpus;
 }
 
 /* The plan counts compiled kernels, which no framework but Megatron-LM has without being told:
  * uncompiled, a plan near the limit runs out of memory.  `how` is what the script has to do. */
-static void note_compile(struct job *j, const char *how)
+static void note_compile(struct flags_job *j, const char *how)
 {
     if (j->c->profile.fused)
         note(j, "planned with compiled kernels (--eager plans without): %s", how);
 }
 
 /* Frameworks that take their optimizer from the script get what is counted said. */
-static void note_optimizer(struct job *j)
+static void note_optimizer(struct flags_job *j)
 {
     static const char *const names[PLAN_OPTIMIZERS] = {
         [PLAN_ADAM8] = "an Adam of 8-bit moments: AdamW8bit of torchao (FSDP) or of bitsandbytes",
@@ -151,14 +152,14 @@ static void note_optimizer(struct job *j)
 }
 
 /* A script's own AdamW would keep its moments on the GPU, and DeepSpeed refuses it. */
-static void note_cpu_adam(struct job *j)
+static void note_cpu_adam(struct flags_job *j)
 {
     if (j->c->offload_optimizer)
         note(j, "the optimizer, in train.py, is deepspeed.ops.adam.DeepSpeedCPUAdam, or one that "
                 "ds_config.json names");
 }
 
-static void note_tp_shown(struct job *j, const char *who)
+static void note_tp_shown(struct flags_job *j, const char *who)
 {
     if (hides_tp(j))
         note(j,
@@ -167,7 +168,7 @@ static void note_tp_shown(struct job *j, const char *who)
 }
 
 /* ---- Megatron-LM ---- */
-static void megatron_model(struct job *j)
+static void megatron_model(struct flags_job *j)
 {
     const struct plan_model *m = j->m;
     struct plan_megatron_model row;
@@ -221,7 +222,7 @@ static void megatron_model(struct job *j)
              ll(m->positions));
 }
 
-static void megatron_zero(struct job *j)
+static void megatron_zero(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
@@ -237,7 +238,7 @@ static void megatron_zero(struct job *j)
         flag(j, "--overlap-grad-reduce%s", c->zero ? " --overlap-param-gather" : "");
 }
 
-static void megatron_optimizer(struct job *j)
+static void megatron_optimizer(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
     const char *moments = c->optimizer == PLAN_ADAM8    ? "fp8"
@@ -255,14 +256,14 @@ static void megatron_optimizer(struct job *j)
 }
 
 /* Experts in one grouped product: without it each is a product of its own. */
-static void megatron_experts(struct job *j)
+static void megatron_experts(struct flags_job *j)
 {
     flag(j, "--expert-model-parallel-size %d --expert-tensor-parallel-size %lld", j->c->ep,
          ll(plan_etp(j->c)));
     flag(j, "--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
 }
 
-static void megatron_recompute(struct job *j)
+static void megatron_recompute(struct flags_job *j)
 {
     static const char *const modules[PLAN_OPS] = { "layernorm", "moe_act", "mla_up_proj", "moe",
                                                    "shared_experts" };
@@ -284,7 +285,7 @@ static void megatron_recompute(struct job *j)
     buf_release(&list);
 }
 
-static void megatron_precision(struct job *j)
+static void megatron_precision(struct flags_job *j)
 {
     switch (j->c->precision) {
     case PLAN_FP8:
@@ -308,7 +309,7 @@ static void megatron_precision(struct job *j)
 
 /* Layers of chunk `i` in the order of the layers: all first chunks of the stages, then all second
  * ones. */
-static int64_t chunk_layers(const struct job *j, int64_t i)
+static int64_t chunk_layers(const struct flags_job *j, int64_t i)
 {
     struct plan_stage s;
     int64_t chunk = i / j->c->pp;
@@ -318,7 +319,7 @@ static int64_t chunk_layers(const struct job *j, int64_t i)
 }
 
 /* E and L are the embedding and the head, t a layer, (t*2|)*3 three chunks of two. */
-static void megatron_layout(struct job *j)
+static void megatron_layout(struct flags_job *j)
 {
     int64_t chunks = (int64_t)j->c->pp * j->c->vpp, same;
     struct buf text = { 0 };
@@ -345,7 +346,7 @@ static void megatron_layout(struct job *j)
 
 /* Stages of the same number of layers are Megatron-LM's own, also with the embedding and the head
  * as a layer each; others it has to be told. */
-static void megatron_split(struct job *j)
+static void megatron_split(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
     enum plan_split split = c->profile.split;
@@ -368,7 +369,7 @@ static void megatron_split(struct job *j)
         note(j, "Megatron-LM has no GPipe schedule: 1F1B takes the same time and less memory");
 }
 
-static void megatron(struct job *j)
+static void megatron(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
@@ -401,7 +402,7 @@ static void megatron(struct job *j)
 }
 
 /* ---- TorchTitan ---- */
-static void torchtitan_pipeline(struct job *j)
+static void torchtitan_pipeline(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
@@ -419,7 +420,7 @@ static void torchtitan_pipeline(struct job *j)
 
 /* Models, sizes and activation checkpointing are a function of its registry; flags change the
  * rest. */
-static void torchtitan(struct job *j)
+static void torchtitan(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
     int64_t each = c->pp > 1 ? (int64_t)c->micro_batch * c->grad_acc : c->micro_batch;
@@ -467,7 +468,7 @@ static void torchtitan(struct job *j)
 }
 
 /* ---- DeepSpeed ---- */
-static void no_flag(struct job *j, const char *who)
+static void no_flag(struct flags_job *j, const char *who)
 {
     const struct plan_config *c = j->c;
 
@@ -489,7 +490,7 @@ static void no_flag(struct job *j, const char *who)
              plan_recompute_names[c->recompute]);
 }
 
-static void deepspeed_json(struct job *j)
+static void deepspeed_json(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
     struct buf *o = j->out;
@@ -515,7 +516,7 @@ static void deepspeed_json(struct job *j)
     buf_adds(o, "    \"contiguous_gradients\": true\n  }\n}\nEND\n");
 }
 
-static void deepspeed(struct job *j)
+static void deepspeed(struct flags_job *j)
 {
     int64_t nodes, each;
 
@@ -542,7 +543,7 @@ static void deepspeed(struct job *j)
 }
 
 /* ---- Accelerate ---- */
-static void accelerate_deepspeed(struct job *j)
+static void accelerate_deepspeed(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
@@ -554,7 +555,7 @@ static void accelerate_deepspeed(struct job *j)
         flag(j, "--offload_param_device cpu");
 }
 
-static void accelerate_fsdp(struct job *j)
+static void accelerate_fsdp(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
@@ -580,7 +581,7 @@ static void accelerate_fsdp(struct job *j)
              c->grad_acc);
 }
 
-static void accelerate(struct job *j)
+static void accelerate(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
     bool fsdp = c->zero >= 2 && !plan_accelerate_deepspeed(c);
@@ -617,7 +618,7 @@ static void accelerate(struct job *j)
 }
 
 /* ---- torchrun ---- */
-static void note_precision(struct job *j)
+static void note_precision(struct flags_job *j)
 {
     static const char *const says[PLAN_PRECISIONS] = {
         [PLAN_BF16] = "weights of 16 bits, their gradients summed and a master copy kept in fp32",
@@ -634,7 +635,7 @@ static void note_precision(struct job *j)
     note_half(j);
 }
 
-static void plain(struct job *j)
+static void plain(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
@@ -681,12 +682,12 @@ static void plain(struct job *j)
 void plan_flags(const struct plan_model *m, const struct plan_cluster *cl,
                 const struct plan_config *c, enum plan_framework f, struct buf *out)
 {
-    static void (*const print[PLAN_FRAMEWORKS])(struct job *) = {
+    static void (*const print[PLAN_FRAMEWORKS])(struct flags_job *) = {
         [PLAN_MEGATRON] = megatron,   [PLAN_TORCHTITAN] = torchtitan,
         [PLAN_DEEPSPEED] = deepspeed, [PLAN_ACCELERATE] = accelerate,
         [PLAN_TORCHRUN] = plain,
     };
-    struct job j = { .m = m, .cl = cl, .c = c, .out = out };
+    struct flags_job j = { .m = m, .cl = cl, .c = c, .out = out };
 
     j.replicas = (int64_t)c->dp * c->cp;
     j.shard = c->zero && c->shard ? c->shard : j.replicas;

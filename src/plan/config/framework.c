@@ -8,6 +8,7 @@
 #include "plan/search.h"
 
 #include "plan/plan_int.h"
+#include "plan/search/search_int.h"
 
 const char *const plan_framework_names[] = { "megatron",   "torchtitan", "deepspeed",
                                              "accelerate", "torchrun",   NULL };

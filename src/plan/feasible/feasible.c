@@ -81,9 +81,9 @@ static void unit_add(struct feasible *f, const struct spec_component *c,
                      enum feasible_system system)
 {
     const struct spec_kubernetes *k = f->s->targets.kubernetes;
-    struct unit *u = &f->units[f->unit_count];
+    struct feasible_unit *u = &f->units[f->unit_count];
 
-    *u = (struct unit){ .c = c, .system = system, .pods = 1 };
+    *u = (struct feasible_unit){ .c = c, .system = system, .pods = 1 };
     if (system == FEASIBLE_SLURM && !job_kind(c))
         return; /* Slurm does not run it, which is told elsewhere */
     u->again = c && system != system_of(c);
@@ -128,14 +128,14 @@ static void fills_mark(struct feasible *f, enum feasible_system system)
     bool *whole = arena_array(&f->a, bool, f->s->node_count + 1);
 
     for (size_t i = 0; i < f->unit_count; i++) {
-        const struct unit *u = &f->units[i];
+        const struct feasible_unit *u = &f->units[i];
 
         for (size_t g = 0; u->system == system && u->c && g < u->group_count; g++)
             if (u->c->gpus && u->c->gpus == feasible_gpus(u->groups[g]))
                 whole[u->groups[g] - f->s->nodes] = true;
     }
     for (size_t i = 0; i < f->unit_count; i++) {
-        struct unit *u = &f->units[i];
+        struct feasible_unit *u = &f->units[i];
 
         if (u->system != system || !u->c || !u->c->gpus || u->apart ||
             feasible_takes_machines(f->s, u->c))
@@ -149,7 +149,7 @@ static void units_make(struct feasible *f)
 {
     const struct spec *s = f->s;
 
-    f->units = arena_array(&f->a, struct unit, 2 * s->component_count + 2);
+    f->units = arena_array(&f->a, struct feasible_unit, 2 * s->component_count + 2);
     f->unit_of = arena_array(&f->a, size_t, s->component_count + 1);
     memset(f->unit_of, 0xff, s->component_count * sizeof(*f->unit_of));
     f->opts.kubernetes_by_name = f->opts.kubernetes_by_name && spec_kubernetes_takes_others(s);
@@ -176,12 +176,12 @@ static void units_make(struct feasible *f)
 /* ---- asks that the spec leaves open ---- */
 
 /* What CPU services on a group take of each machine, spread evenly. */
-static void others_sum(const struct feasible *f, const struct unit *of, const struct spec_node *n,
-                       int64_t *cpu_m, int64_t *mib)
+static void others_sum(const struct feasible *f, const struct feasible_unit *of,
+                       const struct spec_node *n, int64_t *cpu_m, int64_t *mib)
 {
     *cpu_m = *mib = 0;
     for (size_t i = 0; i < f->unit_count; i++) {
-        const struct unit *u = &f->units[i];
+        const struct feasible_unit *u = &f->units[i];
         int64_t machines = 0, each;
         bool here = false;
 
@@ -209,7 +209,7 @@ static int64_t memory_rounded(int64_t mib)
     return mib >= WHOLE_GIB_MIB ? mib & ~(int64_t)1023 : mib > 0 ? mib : 1;
 }
 
-static void derive_on(const struct feasible *f, struct unit *u, const struct spec_node *n)
+static void derive_on(const struct feasible *f, struct feasible_unit *u, const struct spec_node *n)
 {
     struct feasible_room r = feasible_room_of(f->s, n, u->system);
     int64_t units = feasible_gpus(n), part = f->part[n - f->s->nodes], cpu_m, mib, free_m, slack;
@@ -242,7 +242,7 @@ static void derive_on(const struct feasible *f, struct unit *u, const struct spe
 static void asks_derive(struct feasible *f, const size_t *of, size_t which)
 {
     for (size_t i = 0; i < f->unit_count; i++) {
-        struct unit *u = &f->units[i];
+        struct feasible_unit *u = &f->units[i];
 
         if (!is_pods(u->system) || !u->c || !u->c->gpus || !u->group_count ||
             (of && of[u->groups[0] - f->s->nodes] != which))
@@ -258,8 +258,9 @@ static void asks_derive(struct feasible *f, const size_t *of, size_t which)
 
 /* ---- one question, as pack.c takes it ---- */
 
-int64_t feasible_fabric_room(const struct feasible *f, const struct spec_fabric *fb,
-                             const struct spec_node *n)
+/* What a fabric lets each machine of a group have: virtual functions of a NIC, devices. */
+static int64_t fabric_room(const struct feasible *f, const struct spec_fabric *fb,
+                           const struct spec_node *n)
 {
     bool listed = false;
 
@@ -275,7 +276,7 @@ int64_t feasible_fabric_room(const struct feasible *f, const struct spec_fabric 
 }
 
 /* Functions or devices that a pod takes: of the group with the fewest NICs, on all of them. */
-static int64_t fabric_need(const struct unit *u, const struct spec_fabric *fb)
+static int64_t fabric_need(const struct feasible_unit *u, const struct spec_fabric *fb)
 {
     int64_t least = fb->nics_most;
 
@@ -300,11 +301,10 @@ void feasible_room_make(const struct feasible *f, enum feasible_system system,
     if (system == FEASIBLE_KUBERNETES && feasible_shares(f->s, n, &f->opts))
         out[DIM_GPUS] *= feasible_shares(f->s, n, &f->opts);
     for (size_t i = 0; i < f->fabric_count; i++)
-        out[DIM_FABRICS + i] =
-            is_pods(system) ? feasible_fabric_room(f, f->fabrics[i], n) : PACK_ROOM_MAX;
+        out[DIM_FABRICS + i] = is_pods(system) ? fabric_room(f, f->fabrics[i], n) : PACK_ROOM_MAX;
 }
 
-void feasible_need_make(const struct feasible *f, const struct unit *u, int64_t *out)
+void feasible_need_make(const struct feasible *f, const struct feasible_unit *u, int64_t *out)
 {
     out[DIM_CPU] = maybe_or(u->ask.cpu_m, 0);
     out[DIM_MEMORY] = maybe_or(u->ask.memory_mib, 0);
@@ -321,7 +321,7 @@ void feasible_clusters(const struct feasible *f, const bool *in, size_t *of)
     for (size_t i = 0; i < f->s->node_count; i++)
         of[i] = i;
     for (size_t i = 0; i < f->unit_count; i++) {
-        const struct unit *u = &f->units[i];
+        const struct feasible_unit *u = &f->units[i];
 
         for (size_t g = 1; in[i] && g < u->group_count; g++) {
             size_t from = of[u->groups[g] - f->s->nodes], to = of[u->groups[0] - f->s->nodes];
@@ -350,7 +350,7 @@ static void places_keep(struct feasible *f, const struct question *q, const stru
 
 /* Pods a machine may have of a unit whose pods are apart: one, or as even as it goes where there
  * are more pods than machines (a spread constraint with maxSkew 1). */
-int64_t feasible_most_of(const struct unit *u, int64_t pods)
+int64_t feasible_most_of(const struct feasible_unit *u, int64_t pods)
 {
     int64_t machines = 0;
 
@@ -386,7 +386,7 @@ static enum pack_answer cluster_solve(struct feasible *f, struct arena *a, const
         machines[nodes++] = (struct pack_machines){ s->nodes[i].count, room };
     }
     for (size_t i = 0; i < f->unit_count; i++) {
-        const struct unit *u = &f->units[i];
+        const struct feasible_unit *u = &f->units[i];
         int64_t *need;
         bool *may;
 
@@ -419,7 +419,7 @@ static enum pack_answer cluster_solve(struct feasible *f, struct arena *a, const
     return answer;
 }
 
-enum pack_answer feasible_solve(struct feasible *f, const struct question *q)
+static enum pack_answer question_solve(struct feasible *f, const struct question *q)
 {
     struct arena a = { 0 };
     enum pack_answer all = PACK_FITS;
@@ -445,7 +445,8 @@ enum pack_answer feasible_solve(struct feasible *f, const struct question *q)
 /* ---- the questions ---- */
 
 /* The dimension in which no machine that it may be on has enough for one pod; -1: there is one. */
-static int pod_short(struct feasible *f, const struct unit *u, const struct spec_node **out)
+static int pod_short(struct feasible *f, const struct feasible_unit *u,
+                     const struct spec_node **out)
 {
     size_t dims = DIM_FABRICS + f->fabric_count;
     struct arena a = { 0 };
@@ -476,7 +477,7 @@ static int pod_short(struct feasible *f, const struct unit *u, const struct spec
 static enum pack_answer solve_with(struct feasible *f, bool *in, size_t changed, int64_t pods,
                                    int free_dim, bool free_apart)
 {
-    return feasible_solve(f, &(struct question){ .system = f->units[changed].system,
+    return question_solve(f, &(struct question){ .system = f->units[changed].system,
                                                  .in = in,
                                                  .changed = changed,
                                                  .pods = pods,
@@ -490,7 +491,7 @@ static enum pack_answer solve_with(struct feasible *f, bool *in, size_t changed,
 static int dim_short(struct feasible *f, bool *in, size_t i)
 {
     static const int order[] = { DIM_GPUS, DIM_CPU, DIM_MEMORY };
-    const struct unit *u = &f->units[i];
+    const struct feasible_unit *u = &f->units[i];
     int dims = DIM_FABRICS + (int)f->fabric_count;
 
     for (size_t k = 0; k < 3; k++)
@@ -520,7 +521,7 @@ static int64_t pods_found(struct feasible *f, bool *in, size_t i)
     return low;
 }
 
-static void tell_growth(struct feasible *f, const struct unit *u)
+static void tell_growth(struct feasible *f, const struct feasible_unit *u)
 {
     feasible_tell(f, false, &u->c->scale->max, "Give it fewer replicas, or a larger node group.",
                   "component '%s' may grow to %lld replicas, and '%s' has no room for so many",
@@ -529,7 +530,7 @@ static void tell_growth(struct feasible *f, const struct unit *u)
 
 static void check_alone(struct feasible *f, bool *in, size_t i)
 {
-    struct unit *u = &f->units[i];
+    struct feasible_unit *u = &f->units[i];
     const struct spec_scale *scale = u->c ? u->c->scale : NULL;
     const struct spec_node *n = NULL;
     int dim = pod_short(f, u, &n);
@@ -560,7 +561,7 @@ static const char *beside_text(struct feasible *f, const bool *in, size_t i)
     size_t more = 0, told = 0;
 
     for (size_t k = 0; k < f->unit_count; k++) {
-        const struct unit *u = &f->units[k];
+        const struct feasible_unit *u = &f->units[k];
         bool near = false;
 
         for (size_t g = 0; in[k] && k != i && g < u->group_count; g++)
@@ -588,7 +589,7 @@ static void culprits_find(struct feasible *f, enum feasible_system system, bool 
 {
     memset(in, 0, f->unit_count * sizeof(*in));
     for (size_t i = 0; i < f->unit_count && f->fault_count < FEASIBLE_FAULTS_MAX; i++) {
-        struct unit *u = &f->units[i];
+        struct feasible_unit *u = &f->units[i];
 
         if (u->system != system || u->lost || u->queued)
             continue;
@@ -626,7 +627,7 @@ static enum pack_answer part_choose(struct feasible *f, struct question *q, cons
             f->part[i] = of[i] == q->only ? parts[k] : f->part[i];
         asks_derive(f, of, q->only);
         if (k + 1 < ARRAY_SIZE(parts))
-            answer = feasible_solve(f, q);
+            answer = question_solve(f, q);
         if (answer != PACK_NO)
             break;
     }
@@ -653,7 +654,7 @@ static void check_queued(struct feasible *f, enum feasible_system system, bool *
 {
     in_always(f, system, in);
     for (size_t i = 0; i < f->unit_count; i++) {
-        struct unit *u = &f->units[i];
+        struct feasible_unit *u = &f->units[i];
 
         if (u->system != system || u->lost || !u->queued)
             continue;
@@ -692,7 +693,7 @@ static void check_pods(struct feasible *f, enum feasible_system system)
         return;
     case PACK_FITS:
         q.keep = true;
-        (void)feasible_solve(f, &q);
+        (void)question_solve(f, &q);
         feasible_arrivals(f, system, in);
         check_queued(f, system, in);
         if (system == FEASIBLE_KUBERNETES)
@@ -706,7 +707,7 @@ static int64_t machine_gpus(const struct spec_node *n, enum feasible_system syst
     return system == FEASIBLE_HOST ? n->gpus_per_node : feasible_gpus(n);
 }
 
-static bool grows_too_large(const struct unit *u)
+static bool grows_too_large(const struct feasible_unit *u)
 {
     return u->c->scale && u->group_count && u->ask.gpus &&
            u->c->scale->max * u->c->nodes_per_replica >
@@ -720,7 +721,7 @@ static void check_others(struct feasible *f)
     bool *in = arena_array(&f->a, bool, f->unit_count + 1);
 
     for (size_t i = 0; i < f->unit_count; i++) {
-        struct unit *u = &f->units[i];
+        struct feasible_unit *u = &f->units[i];
         const struct spec_node *n;
         int dim;
 
@@ -743,7 +744,7 @@ static void check_systems(struct feasible *f)
     int64_t *taken = arena_array(&f->a, int64_t, f->s->node_count + 1);
 
     for (size_t i = 0; i < f->unit_count; i++) {
-        const struct unit *u = &f->units[i];
+        const struct feasible_unit *u = &f->units[i];
         const struct spec_node *n = u->group_count == 1 ? u->groups[0] : NULL;
         int64_t want = u->c ? u->c->gpus * u->pods : 0, have, *t;
 
@@ -771,7 +772,7 @@ static bool mig_single(const struct spec *s, enum feasible_system system)
 static void check_kinds(struct feasible *f)
 {
     for (size_t i = 0; i < f->unit_count; i++) {
-        struct unit *u = &f->units[i];
+        struct feasible_unit *u = &f->units[i];
         const char *first = u->group_count ? mig_profile(u->groups[0]) : NULL;
 
         for (size_t g = 1; u->c && u->ask.gpus && is_pods(u->system) && g < u->group_count; g++)

@@ -14,6 +14,7 @@
  *
  * A pod that is left without a machine is a warning, not a refusal: another order may do. */
 #include "plan/campaign.h"
+#include "plan/campaign/campaign_int.h"
 #include "plan/feasible/feasible_int.h"
 
 #include <math.h>
@@ -81,7 +82,7 @@ static bool one_class(const struct spec *s)
 
 static int priority_of(const struct arrival *a, size_t i)
 {
-    const struct unit *u = &a->f->units[i];
+    const struct feasible_unit *u = &a->f->units[i];
 
     if (i == a->raised)
         return SPEC_PRIORITY_HIGH;
@@ -90,7 +91,7 @@ static int priority_of(const struct arrival *a, size_t i)
     return one_class(a->f->s) ? SPEC_PRIORITY_MEDIUM : (int)u->c->priority;
 }
 
-static bool spot_is_of(const struct spot *s, const struct unit *u)
+static bool spot_is_of(const struct spot *s, const struct feasible_unit *u)
 {
     for (size_t g = 0; g < u->group_count; g++)
         if (u->groups[g] == s->node)
@@ -108,7 +109,7 @@ static bool need_fits(const struct arrival *a, size_t i, const int64_t *left)
 
 static bool spot_takes(const struct arrival *a, const struct spot *s, size_t i)
 {
-    const struct unit *u = &a->f->units[i];
+    const struct feasible_unit *u = &a->f->units[i];
 
     return spot_is_of(s, u) && need_fits(a, i, s->left) &&
            (!u->apart || s->pods[i] < feasible_most_of(u, u->pods));
@@ -146,13 +147,13 @@ static int64_t resources_score(const struct arrival *a, const struct spot *s, si
 }
 
 /* Are its pods of a job, which ends? */
-static bool is_job(const struct unit *u)
+static bool is_job(const struct feasible_unit *u)
 {
     return u->c && (u->c->kind == SPEC_COMPONENT_TRAINING || u->c->kind == SPEC_COMPONENT_BATCH);
 }
 
 /* PodTopologySpread over machines: raw, before it is normalized. */
-static int64_t crowd_of(const struct unit *u, int64_t here, size_t open)
+static int64_t crowd_of(const struct feasible_unit *u, int64_t here, size_t open)
 {
     if (u->apart)
         return 0;
@@ -165,7 +166,7 @@ struct span { /* over machines that can take the pod */
 
 static struct span spots_look(struct arrival *a, size_t i, size_t *open)
 {
-    const struct unit *u = &a->f->units[i];
+    const struct feasible_unit *u = &a->f->units[i];
     struct span w = { INT64_MAX, 0, INT64_MAX, 0 };
 
     *open = 0;
@@ -215,7 +216,7 @@ static void pods_add(struct arrival *a, struct spot *s, size_t i, int64_t count)
  * in front; INT64_MAX: it does not help. */
 static int64_t victims_find(struct arrival *a, const struct spot *s, size_t i)
 {
-    const struct unit *u = &a->f->units[i];
+    const struct feasible_unit *u = &a->f->units[i];
     int64_t victims = 0, highest = 0;
 
     a->steps += (int64_t)a->f->unit_count;
@@ -378,7 +379,7 @@ static void ranks_make(struct arrival *a)
 {
     for (size_t i = 0; i < a->f->unit_count; i++)
         for (size_t k = 0; k < a->f->unit_count; k++) {
-            const struct unit *u = &a->f->units[i], *v = &a->f->units[k];
+            const struct feasible_unit *u = &a->f->units[i], *v = &a->f->units[k];
 
             if (!a->in[k])
                 continue;
@@ -453,7 +454,7 @@ static void arrival_make(struct arrival *a, struct arena *mem, enum feasible_sys
 
 /* ---- the answer ---- */
 
-static const char *unit_name(const struct unit *u)
+static const char *unit_name(const struct feasible_unit *u)
 {
     return u->c ? u->c->name : "stoker serve";
 }
@@ -471,7 +472,7 @@ static size_t out_most(const struct feasible *f, const int *times)
 /* One warning: at the unit that most orders leave out; the others are named. */
 static void out_tell(struct feasible *f, size_t most, const int *times, int played, bool helps)
 {
-    const struct unit *u = &f->units[most];
+    const struct feasible_unit *u = &f->units[most];
     struct buf b = { 0 };
     size_t named = 0;
 

@@ -14,8 +14,8 @@
 
 enum { HOST_STEPS_MAX = 100000, HOST_GPUS = FEASIBLE_GPUS_MAX };
 
-struct replica {
-    const struct unit *u;
+struct host_replica {
+    const struct feasible_unit *u;
     const uint32_t *may;  /* by node group: GPUs where its pools are; 0: not its group */
     const uint32_t *last; /* of them those that it takes last */
     const uint32_t *bars; /* of those of the group's first machine: not its, others share them */
@@ -28,7 +28,7 @@ struct host_machine {
     int64_t index; /* in the group */
 };
 struct host_search { /* groups that share a component are searched together */
-    struct replica *items;
+    struct host_replica *items;
     size_t count;
     struct host_machine *machines; /* of a group no more than there are replicas, and one */
     size_t machine_count;
@@ -118,21 +118,22 @@ uint32_t feasible_gpus_barred(const struct spec *s, const struct spec_component 
 
 /* ---- one machine ---- */
 
-struct match {
+struct host_match {
     size_t owner[HOST_GPUS]; /* slot that has each GPU; SIZE_MAX: none */
     size_t item[HOST_GPUS];  /* replica of each slot */
     size_t slots;
     struct host_machine at;
 };
 
-static uint32_t replica_gpus(const struct replica *r, const struct host_machine *m)
+static uint32_t replica_gpus(const struct host_replica *r, const struct host_machine *m)
 {
     return r->may[m->group] & ~(m->index == 0 ? r->bars[m->group] : UINT32_C(0));
 }
 
-static bool slot_match(const struct host_search *h, struct match *m, size_t slot, uint32_t *seen)
+static bool slot_match(const struct host_search *h, struct host_match *m, size_t slot,
+                       uint32_t *seen)
 {
-    const struct replica *r = &h->items[m->item[slot]];
+    const struct host_replica *r = &h->items[m->item[slot]];
     uint32_t may = replica_gpus(r, &m->at);
 
     for (size_t k = 0; k < 2 * HOST_GPUS; k++) {
@@ -154,7 +155,7 @@ static bool slot_match(const struct host_search *h, struct match *m, size_t slot
 /* Can the replicas before `count` that are on a machine all have their GPUs?  Writes which. */
 static bool machine_match(struct host_search *h, size_t count, size_t machine)
 {
-    struct match m = { .at = h->machines[machine] };
+    struct host_match m = { .at = h->machines[machine] };
 
     memset(m.owner, 0xff, sizeof(m.owner));
     for (size_t i = 0; i < count; i++)
@@ -226,7 +227,7 @@ static enum pack_answer replicas_place(struct host_search *h, size_t at)
 static void replicas_sort(struct host_search *h)
 {
     for (size_t i = 1; i < h->count; i++) {
-        struct replica r = h->items[i];
+        struct host_replica r = h->items[i];
         size_t k = i;
 
         for (; k && h->items[k - 1].gpus < r.gpus; k--)
@@ -237,16 +238,16 @@ static void replicas_sort(struct host_search *h)
 
 static bool unit_takes_part(const struct feasible *f, size_t i, const size_t *of, size_t which)
 {
-    const struct unit *u = &f->units[i];
+    const struct feasible_unit *u = &f->units[i];
 
     return u->system == FEASIBLE_HOST && u->group_count && u->ask.gpus && !u->lost &&
            of[u->groups[0] - f->s->nodes] == which;
 }
 
 /* `off`: it takes no GPU that a pool or a model has memory of. */
-static void unit_gpus(const struct feasible *f, struct arena *a, bool off, struct replica *out)
+static void unit_gpus(const struct feasible *f, struct arena *a, bool off, struct host_replica *out)
 {
-    const struct unit *u = out->u;
+    const struct feasible_unit *u = out->u;
     uint32_t *may = arena_array(a, uint32_t, f->s->node_count + 1);
     uint32_t *last = arena_array(a, uint32_t, f->s->node_count + 1);
     uint32_t *bars = arena_array(a, uint32_t, f->s->node_count + 1);
@@ -264,7 +265,7 @@ static void unit_gpus(const struct feasible *f, struct arena *a, bool off, struc
     out->bars = bars;
 }
 
-static void replica_add(struct host_search *h, const struct spec *s, const struct replica *r)
+static void replica_add(struct host_search *h, const struct spec *s, const struct host_replica *r)
 {
     h->items[h->count++] = *r;
     for (size_t n = 0; n < s->node_count; n++)
@@ -302,12 +303,12 @@ static enum pack_answer cluster_place(struct feasible *f, struct arena *a, const
         slots += of[n] == which ? f->s->nodes[n].count * f->s->nodes[n].gpus_per_node : 0;
     if (count > slots)
         return PACK_NO;
-    h->items = arena_array(a, struct replica, (size_t)count + 1);
+    h->items = arena_array(a, struct host_replica, (size_t)count + 1);
     h->barred = arena_array(a, bool, f->s->node_count + 1);
     machines_make(f, a, of, which, count + 1, h); /* one more: the first may be others' */
     for (size_t i = 0; i <= last && i < f->unit_count; i++) {
-        const struct unit *u = &f->units[i];
-        struct replica r = { .u = u, .gpus = u->ask.gpus, .machine = SIZE_MAX }, off = r;
+        const struct feasible_unit *u = &f->units[i];
+        struct host_replica r = { .u = u, .gpus = u->ask.gpus, .machine = SIZE_MAX }, off = r;
 
         if (!unit_takes_part(f, i, of, which))
             continue;
@@ -321,7 +322,7 @@ static enum pack_answer cluster_place(struct feasible *f, struct arena *a, const
 }
 
 /* Who else is there, for a refusal: one who shares GPUs is no GPU short, so it is named. */
-static const char *beside_text(struct feasible *f, const struct unit *u)
+static const char *beside_text(struct feasible *f, const struct feasible_unit *u)
 {
     struct feasible_sharer by = { 0 };
     struct buf list = { 0 };
@@ -345,7 +346,7 @@ static void cluster_refuse(struct feasible *f, struct arena *a, const size_t *of
     struct host_search h;
 
     for (size_t i = 0; i < f->unit_count; i++) {
-        struct unit *u = &f->units[i];
+        struct feasible_unit *u = &f->units[i];
         int64_t found = u->pods;
 
         if (!unit_takes_part(f, i, of, which))
@@ -366,7 +367,7 @@ static void cluster_keep_off(struct feasible *f, struct arena *a, const size_t *
     struct host_search h;
 
     for (size_t i = 0; i < f->unit_count; i++) {
-        struct unit *u = &f->units[i];
+        struct feasible_unit *u = &f->units[i];
         int64_t low = 0, high = u->pods + 1; /* low can be, high cannot */
         uint32_t shared = 0;
 

@@ -14,7 +14,7 @@
 
 enum { DIM_CPU, DIM_MEMORY, DIM_GPUS, DIM_FABRICS }; /* then one for each fabric that counts */
 
-struct unit {                       /* pods of a component, or stoker's own */
+struct feasible_unit {              /* pods of a component, or stoker's own */
     const struct spec_component *c; /* NULL: `stoker serve` */
     enum feasible_system system;
     struct feasible_ask ask;
@@ -34,7 +34,7 @@ struct feasible {
     struct arena a;
     const struct spec *s;
     struct feasible_opts opts;
-    struct unit *units;
+    struct feasible_unit *units;
     size_t unit_count;
     size_t *unit_of;                    /* of each component: its unit of pods, SIZE_MAX: none */
     const struct spec_fabric **fabrics; /* those that count */
@@ -58,35 +58,37 @@ struct question {
     size_t only;     /* of the clusters of groups this one; SIZE_MAX: all */
     bool keep;       /* who is where becomes the answer's */
 };
-enum pack_answer feasible_solve(struct feasible *f, const struct question *q);
 void feasible_place_add(struct feasible *f, struct feasible_place p);
 
 void feasible_tell(struct feasible *f, bool warning, const void *member, const char *hint,
                    const char *fmt, ...) PRINTF_LIKE(5, 6);
 /* The place of a unit's value, or of its name where the value is a default. */
-const void *feasible_member(const struct feasible *f, const struct unit *u, int dim);
+const void *feasible_member(const struct feasible *f, const struct feasible_unit *u, int dim);
 /* No machine can hold one pod of it. */
-void feasible_tell_pod(struct feasible *f, const struct unit *u, const struct spec_node *n,
+void feasible_tell_pod(struct feasible *f, const struct feasible_unit *u, const struct spec_node *n,
                        int dim);
 /* Does a replica span more machines than its groups have?  Then that is told: a scheduler would put
  * two of its pods on one machine. */
-bool feasible_spans_too_many(struct feasible *f, const struct unit *u);
+bool feasible_spans_too_many(struct feasible *f, const struct feasible_unit *u);
 /* Its pods find no machines: alone (`beside` NULL), or beside others. */
-void feasible_tell_pods(struct feasible *f, const struct unit *u, int dim, int64_t found,
+void feasible_tell_pods(struct feasible *f, const struct feasible_unit *u, int dim, int64_t found,
                         const char *beside);
-/* What a fabric lets each machine of a group have: virtual functions of a NIC, devices. */
-int64_t feasible_fabric_room(const struct feasible *f, const struct spec_fabric *fb,
-                             const struct spec_node *n);
 /* Numbers for node groups, the same for those that a unit of `in` may be on alike. */
 void feasible_clusters(const struct feasible *f, const bool *in, size_t *of);
 /* By dimension: what a machine of the group has for pods, what a pod of the unit needs. */
 void feasible_room_make(const struct feasible *f, enum feasible_system system,
                         const struct spec_node *n, int64_t *out);
-void feasible_need_make(const struct feasible *f, const struct unit *u, int64_t *out);
-int64_t feasible_most_of(const struct unit *u, int64_t pods);
+void feasible_need_make(const struct feasible *f, const struct feasible_unit *u, int64_t *out);
+int64_t feasible_most_of(const struct feasible_unit *u, int64_t pods);
 /* Warns where the scheduler, which takes pods as they come, may leave one without a machine. */
 void feasible_arrivals(struct feasible *f, enum feasible_system system, const bool *in);
 /* Fills unit.spare, once everything fits. */
 void feasible_spares(struct feasible *f, enum feasible_system system);
 void feasible_hosts(struct feasible *f); /* compose, systemd, local */
+
+/* Is the component for Kubernetes, by its target or (where no component is) by name? */
+bool feasible_on_kubernetes(const struct spec_component *c, const struct feasible_opts *opts);
+/* Does it take all GPUs of a machine, whichever of its groups that is of? */
+bool feasible_takes_machines(const struct spec *s, const struct spec_component *c);
+
 #endif

@@ -7,6 +7,7 @@
  * (resources: {} in the values of its chart, v26.7.0), only node feature discovery does. */
 #include "base/str.h"
 #include "plan/feasible.h"
+#include "plan/feasible/feasible_int.h"
 #include "plan/plan.h"
 
 #include <ctype.h>

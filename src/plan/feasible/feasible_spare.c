@@ -16,12 +16,12 @@
 
 struct opening { /* what unit `u` meets */
     struct feasible *f;
-    const struct unit *u;
+    const struct feasible_unit *u;
     size_t dims;
     int64_t *need, *other, *room; /* by dimension */
 };
 
-static int64_t pods_grown(const struct unit *u)
+static int64_t pods_grown(const struct feasible_unit *u)
 {
     int64_t most = u->c && u->c->scale ? u->c->scale->max * u->c->nodes_per_replica : 0;
 
@@ -38,7 +38,7 @@ static bool group_opens(struct opening *o, const struct spec_node *n)
 }
 
 /* The part of a machine of the group in o->room that one pod of `k` shuts. */
-static double pod_shuts(const struct opening *o, const struct unit *k)
+static double pod_shuts(const struct opening *o, const struct feasible_unit *k)
 {
     double part = 0;
 
@@ -56,7 +56,7 @@ static double pod_shuts(const struct opening *o, const struct unit *k)
 }
 
 /* Machines of o->u that all pods of `k` can shut, at most. */
-static double unit_shuts(struct opening *o, const struct unit *k)
+static double unit_shuts(struct opening *o, const struct feasible_unit *k)
 {
     double most = 0;
     int64_t both = 0;
@@ -76,7 +76,7 @@ static double unit_shuts(struct opening *o, const struct unit *k)
     return most < (double)both ? most : (double)both;
 }
 
-static bool unit_spare(struct feasible *f, const struct unit *u)
+static bool unit_spare(struct feasible *f, const struct feasible_unit *u)
 {
     struct arena a = { 0 };
     size_t dims = DIM_FABRICS + f->fabric_count;

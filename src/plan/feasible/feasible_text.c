@@ -28,7 +28,7 @@ void feasible_tell(struct feasible *f, bool warning, const void *member, const c
     buf_release(&b);
 }
 
-const void *feasible_member(const struct feasible *f, const struct unit *u, int dim)
+const void *feasible_member(const struct feasible *f, const struct feasible_unit *u, int dim)
 {
     const struct spec_component *c = u->c;
     const void *at;
@@ -44,7 +44,7 @@ const void *feasible_member(const struct feasible *f, const struct unit *u, int 
     return spec_where(f->s, at).line ? at : &c->name;
 }
 
-static const char *who(const struct unit *u, char out[TEXT_MAX])
+static const char *who(const struct feasible_unit *u, char out[TEXT_MAX])
 {
     if (u->c)
         (void)snprintf(out, TEXT_MAX, "component '%s'", u->c->name);
@@ -74,7 +74,8 @@ static const char *mib(int64_t v, char out[TEXT_MAX])
 }
 
 /* Machines without a scheduler have GPUs by number: instances of MIG have none there. */
-static const char *gpus(const struct unit *u, const struct spec_node *n, char out[TEXT_MAX])
+static const char *gpus(const struct feasible_unit *u, const struct spec_node *n,
+                        char out[TEXT_MAX])
 {
     int64_t count = u->ask.gpus;
 
@@ -86,7 +87,7 @@ static const char *gpus(const struct unit *u, const struct spec_node *n, char ou
     return out;
 }
 
-static const char *need_text(const struct feasible *f, const struct unit *u, int dim,
+static const char *need_text(const struct feasible *f, const struct feasible_unit *u, int dim,
                              char out[TEXT_MAX])
 {
     char number[TEXT_MAX];
@@ -111,7 +112,7 @@ static const char *need_text(const struct feasible *f, const struct unit *u, int
 
 /* ---- one pod ---- */
 
-static void tell_cpu(struct feasible *f, const struct unit *u, const struct spec_node *n)
+static void tell_cpu(struct feasible *f, const struct feasible_unit *u, const struct spec_node *n)
 {
     struct feasible_room r = feasible_room_of(f->s, n, u->system);
     const void *at = feasible_member(f, u, DIM_CPU);
@@ -142,7 +143,8 @@ static void tell_cpu(struct feasible *f, const struct unit *u, const struct spec
                   name, want, n->name, cpus(r.cpu_m.v, have));
 }
 
-static void tell_memory(struct feasible *f, const struct unit *u, const struct spec_node *n)
+static void tell_memory(struct feasible *f, const struct feasible_unit *u,
+                        const struct spec_node *n)
 {
     struct feasible_room r = feasible_room_of(f->s, n, u->system);
     const void *at = feasible_member(f, u, DIM_MEMORY);
@@ -175,7 +177,8 @@ static void tell_memory(struct feasible *f, const struct unit *u, const struct s
                   n->name, mib(r.memory_mib.v, have));
 }
 
-void feasible_tell_pod(struct feasible *f, const struct unit *u, const struct spec_node *n, int dim)
+void feasible_tell_pod(struct feasible *f, const struct feasible_unit *u, const struct spec_node *n,
+                       int dim)
 {
     char name[TEXT_MAX], want[TEXT_MAX];
     int64_t have = u->system == FEASIBLE_HOST ? n->gpus_per_node : feasible_gpus(n);
@@ -199,7 +202,7 @@ void feasible_tell_pod(struct feasible *f, const struct unit *u, const struct sp
 
 /* ---- all pods ---- */
 
-static const char *groups_text(const struct unit *u, char out[TEXT_MAX])
+static const char *groups_text(const struct feasible_unit *u, char out[TEXT_MAX])
 {
     if (u->group_count == 1)
         (void)snprintf(out, TEXT_MAX, "'%s'", u->groups[0]->name);
@@ -218,7 +221,7 @@ static const char *piece_words(enum feasible_system system, int64_t count)
     return count == 1 ? "pod on" : "pods on";
 }
 
-static int64_t unit_machines(const struct unit *u)
+static int64_t unit_machines(const struct feasible_unit *u)
 {
     int64_t machines = 0;
 
@@ -227,7 +230,7 @@ static int64_t unit_machines(const struct unit *u)
     return machines;
 }
 
-static void tell_span(struct feasible *f, const struct unit *u, int64_t span)
+static void tell_span(struct feasible *f, const struct feasible_unit *u, int64_t span)
 {
     char name[TEXT_MAX], where[TEXT_MAX];
 
@@ -238,7 +241,7 @@ static void tell_span(struct feasible *f, const struct unit *u, int64_t span)
                   unit_machines(u));
 }
 
-bool feasible_spans_too_many(struct feasible *f, const struct unit *u)
+bool feasible_spans_too_many(struct feasible *f, const struct feasible_unit *u)
 {
     bool too_many = u->group_count && u->c->nodes_per_replica > unit_machines(u);
 
@@ -247,7 +250,7 @@ bool feasible_spans_too_many(struct feasible *f, const struct unit *u)
     return too_many;
 }
 
-void feasible_tell_pods(struct feasible *f, const struct unit *u, int dim, int64_t found,
+void feasible_tell_pods(struct feasible *f, const struct feasible_unit *u, int dim, int64_t found,
                         const char *beside)
 {
     char name[TEXT_MAX], need[TEXT_MAX], where[TEXT_MAX];

@@ -6,19 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct level { /* one pattern on some machines */
+struct pack_level { /* one pattern on some machines */
     int64_t *pattern, *room;
 };
 
-struct search { /* one question; pods of equal need are one kind here */
+struct pack_search { /* one question; pods of equal need are one kind here */
     struct arena *a;
     const struct pack *p;
     size_t kinds; /* of pods, folded */
     struct pack_pods *pods;
     size_t *fold; /* folded kind of each kind of the question */
     struct pack_runs runs;
-    int64_t *left;        /* pods that have no machine yet */
-    struct level *levels; /* of the exact search, by depth; made when they are reached */
+    int64_t *left;             /* pods that have no machine yet */
+    struct pack_level *levels; /* of the exact search, by depth; made when they are reached */
     size_t depth;
     int64_t steps, steps_max;
 };
@@ -40,7 +40,7 @@ static void run_add(struct arena *a, struct pack_runs *v, struct pack_run r)
 }
 
 /* How many more of a kind fit into a room where `there` of them are. */
-static int64_t pods_fit(const struct search *s, const struct pack_pods *k, const int64_t *room,
+static int64_t pods_fit(const struct pack_search *s, const struct pack_pods *k, const int64_t *room,
                         int64_t there)
 {
     int64_t n = k->most ? k->most - there : INT64_MAX;
@@ -59,7 +59,7 @@ static bool pods_equal(const struct pack *p, const struct pack_pods *x, const st
            !memcmp(x->may, y->may, p->machine_kinds * sizeof(*x->may));
 }
 
-static void kinds_fold(struct search *s)
+static void kinds_fold(struct pack_search *s)
 {
     const struct pack *p = s->p;
 
@@ -80,7 +80,7 @@ static void kinds_fold(struct search *s)
 
 /* Runs of folded kinds as runs of the question's: each machine's pods are handed to the kinds in
  * their order. */
-static void runs_unfold(const struct search *s, struct pack_runs *out)
+static void runs_unfold(const struct pack_search *s, struct pack_runs *out)
 {
     int64_t *open = arena_array(s->a, int64_t, s->p->pod_kinds + 1);
 
@@ -127,7 +127,7 @@ static bool may_within(const struct pack *p, const struct pack_pods *x, const st
 }
 
 /* Does one kind alone, or all kinds that may only go where it may, ask for more than is there? */
-static bool sums_exceed(const struct search *s, const struct pack_pods *k)
+static bool sums_exceed(const struct pack_search *s, const struct pack_pods *k)
 {
     int64_t slots = 0;
 
@@ -158,24 +158,24 @@ static bool sums_exceed(const struct search *s, const struct pack_pods *k)
 
 /* ---- 2: greedy ---- */
 
-struct batch { /* equal machines that hold the same */
+struct pod_batch { /* equal machines that hold the same */
     size_t kind;
     int64_t first, count;
     int64_t *room, *held;
 };
 struct batches {
-    struct batch *items;
+    struct pod_batch *items;
     size_t count, cap;
 };
 
-static void batch_add(struct search *s, struct batches *v, struct batch from, int64_t first,
-                      int64_t count)
+static void batch_add(struct pack_search *s, struct batches *v, struct pod_batch from,
+                      int64_t first, int64_t count)
 {
-    struct batch *b;
+    struct pod_batch *b;
 
     if (v->count == v->cap) {
         size_t cap = v->cap ? 2 * v->cap : 32;
-        struct batch *items = arena_array(s->a, struct batch, cap);
+        struct pod_batch *items = arena_array(s->a, struct pod_batch, cap);
 
         if (v->count)
             memcpy(items, v->items, v->count * sizeof(*items));
@@ -183,7 +183,7 @@ static void batch_add(struct search *s, struct batches *v, struct batch from, in
         v->cap = cap;
     }
     b = &v->items[v->count++];
-    *b = (struct batch){ .kind = from.kind, .first = first, .count = count };
+    *b = (struct pod_batch){ .kind = from.kind, .first = first, .count = count };
     b->room = arena_array(s->a, int64_t, s->p->dims + 1);
     b->held = arena_array(s->a, int64_t, s->kinds + 1);
     memcpy(b->room, from.room, s->p->dims * sizeof(*b->room));
@@ -192,7 +192,7 @@ static void batch_add(struct search *s, struct batches *v, struct batch from, in
 }
 
 /* Room of a machine as shares of what an empty one has: small is tight. */
-static double room_share(const struct search *s, const struct batch *b)
+static double room_share(const struct pack_search *s, const struct pod_batch *b)
 {
     const int64_t *all = s->p->machines[b->kind].room;
     double sum = 0;
@@ -203,14 +203,14 @@ static double room_share(const struct search *s, const struct batch *b)
     return sum;
 }
 
-static struct batch *batch_choose(const struct search *s, const struct batches *v, size_t k,
-                                  bool tight)
+static struct pod_batch *batch_choose(const struct pack_search *s, const struct batches *v,
+                                      size_t k, bool tight)
 {
-    struct batch *best = NULL;
+    struct pod_batch *best = NULL;
     double best_share = 0;
 
     for (size_t i = 0; i < v->count; i++) {
-        struct batch *b = &v->items[i];
+        struct pod_batch *b = &v->items[i];
         double share;
 
         if (!b->count || !s->pods[k].may[b->kind] || !pods_fit(s, &s->pods[k], b->room, b->held[k]))
@@ -224,12 +224,12 @@ static struct batch *batch_choose(const struct search *s, const struct batches *
     return best;
 }
 
-static bool kind_place(struct search *s, struct batches *v, size_t k, bool tight)
+static bool kind_place(struct pack_search *s, struct batches *v, size_t k, bool tight)
 {
     int64_t left = s->pods[k].count;
 
     while (left) {
-        struct batch *b = batch_choose(s, v, k, tight), *to;
+        struct pod_batch *b = batch_choose(s, v, k, tight), *to;
         int64_t each, n;
 
         if (!b)
@@ -240,7 +240,7 @@ static bool kind_place(struct search *s, struct batches *v, size_t k, bool tight
         assert(each > 0); /* one at least fits, or it had not been chosen */
         n = left / each < b->count ? left / each : b->count;
         if (n < b->count) {
-            struct batch from = *b;
+            struct pod_batch from = *b;
             size_t at = (size_t)(b - v->items);
 
             batch_add(s, v, from, from.first, n);
@@ -260,14 +260,14 @@ static bool kind_place(struct search *s, struct batches *v, size_t k, bool tight
     return true;
 }
 
-struct order {
+struct pack_order {
     size_t kind;
     double size;
 };
 
 static int by_size(const void *x, const void *y)
 {
-    const struct order *a = x, *b = y;
+    const struct pack_order *a = x, *b = y;
 
     if (a->size != b->size)
         return a->size < b->size ? 1 : -1;
@@ -275,7 +275,7 @@ static int by_size(const void *x, const void *y)
 }
 
 /* A pod's part of the smallest machine it may be on: of one dimension, or of the worst. */
-static double pod_size(const struct search *s, size_t k, size_t dim)
+static double pod_size(const struct pack_search *s, size_t k, size_t dim)
 {
     double worst = 0;
 
@@ -290,17 +290,17 @@ static double pod_size(const struct search *s, size_t k, size_t dim)
     return worst + (s->pods[k].most ? 1e-6 : 0);
 }
 
-static bool greedy_try(struct search *s, size_t dim, bool tight)
+static bool greedy_try(struct pack_search *s, size_t dim, bool tight)
 {
-    struct order *order = arena_array(s->a, struct order, s->kinds + 1);
+    struct pack_order *order = arena_array(s->a, struct pack_order, s->kinds + 1);
     struct batches v = { 0 };
 
     for (size_t k = 0; k < s->kinds; k++)
-        order[k] = (struct order){ k, pod_size(s, k, dim) };
+        order[k] = (struct pack_order){ k, pod_size(s, k, dim) };
     if (s->kinds)
         qsort(order, s->kinds, sizeof(*order), by_size);
     for (size_t g = 0; g < s->p->machine_kinds; g++) {
-        struct batch empty = { .kind = g, .room = (int64_t *)s->p->machines[g].room };
+        struct pod_batch empty = { .kind = g, .room = (int64_t *)s->p->machines[g].room };
 
         batch_add(s, &v, empty, 0, s->p->machines[g].count);
     }
@@ -317,7 +317,7 @@ static bool greedy_try(struct search *s, size_t dim, bool tight)
     return true;
 }
 
-static bool greedy(struct search *s)
+static bool greedy(struct pack_search *s)
 {
     for (size_t d = 0; d <= s->p->dims; d++) {
         size_t dim = s->p->dims - d; /* the worst of all first */
@@ -330,11 +330,11 @@ static bool greedy(struct search *s)
 
 /* ---- 3: exact ---- */
 
-static enum pack_answer exact_machines(struct search *s, size_t g, int64_t machines,
+static enum pack_answer exact_machines(struct pack_search *s, size_t g, int64_t machines,
                                        const int64_t *below);
 
 /* What is left against all room that is left, by dimension and by kind. */
-static bool left_exceeds(const struct search *s, size_t g, int64_t machines)
+static bool left_exceeds(const struct pack_search *s, size_t g, int64_t machines)
 {
     for (size_t d = 0; d < s->p->dims; d++) {
         double want = 0, have = (double)machines * (double)s->p->machines[g].room[d];
@@ -362,7 +362,8 @@ static bool left_exceeds(const struct search *s, size_t g, int64_t machines)
     return false;
 }
 
-static bool pattern_is_full(const struct search *s, size_t g, const int64_t *x, const int64_t *room)
+static bool pattern_is_full(const struct pack_search *s, size_t g, const int64_t *x,
+                            const int64_t *room)
 {
     for (size_t k = 0; k < s->kinds; k++)
         if (s->pods[k].may[g] && x[k] < s->left[k] && pods_fit(s, &s->pods[k], room, x[k]))
@@ -371,7 +372,8 @@ static bool pattern_is_full(const struct search *s, size_t g, const int64_t *x, 
 }
 
 /* The pattern on as many machines as can have it, then on fewer. */
-static enum pack_answer pattern_use(struct search *s, size_t g, int64_t machines, const int64_t *x)
+static enum pack_answer pattern_use(struct pack_search *s, size_t g, int64_t machines,
+                                    const int64_t *x)
 {
     int64_t most = machines;
     size_t mark = s->runs.count;
@@ -406,8 +408,8 @@ static enum pack_answer pattern_use(struct search *s, size_t g, int64_t machines
 }
 
 /* Patterns of a machine from the fullest of the first kind on, below `below` in that order. */
-static enum pack_answer patterns(struct search *s, size_t g, int64_t machines, size_t k,
-                                 const int64_t *below, struct level *l)
+static enum pack_answer patterns(struct pack_search *s, size_t g, int64_t machines, size_t k,
+                                 const int64_t *below, struct pack_level *l)
 {
     int64_t most, here;
 
@@ -438,10 +440,10 @@ static enum pack_answer patterns(struct search *s, size_t g, int64_t machines, s
 
 /* Machines of kind `g` that are left, each with a pattern below `below` (NULL: any), then the
  * kinds behind it. */
-static enum pack_answer exact_machines(struct search *s, size_t g, int64_t machines,
+static enum pack_answer exact_machines(struct pack_search *s, size_t g, int64_t machines,
                                        const int64_t *below)
 {
-    struct level *l;
+    struct pack_level *l;
     enum pack_answer answer;
     bool done = true;
 
@@ -470,19 +472,19 @@ static enum pack_answer exact_machines(struct search *s, size_t g, int64_t machi
     return answer;
 }
 
-static enum pack_answer exact(struct search *s)
+static enum pack_answer exact(struct pack_search *s)
 {
     s->left = arena_array(s->a, int64_t, s->kinds + 1);
     for (size_t k = 0; k < s->kinds; k++)
         s->left[k] = s->pods[k].count;
-    s->levels = arena_array(s->a, struct level, FRAMES_MAX / (s->kinds + 2) + 1);
+    s->levels = arena_array(s->a, struct pack_level, FRAMES_MAX / (s->kinds + 2) + 1);
     s->runs = (struct pack_runs){ 0 };
     return s->p->machine_kinds ? exact_machines(s, 0, s->p->machines[0].count, NULL) : PACK_NO;
 }
 
 enum pack_answer pack_solve(struct arena *a, const struct pack *p, struct pack_runs *out)
 {
-    struct search s = { .a = a, .p = p };
+    struct pack_search s = { .a = a, .p = p };
     enum pack_answer answer;
 
     s.steps_max = p->steps_max ? p->steps_max : PACK_STEPS_MAX;

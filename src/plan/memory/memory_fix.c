@@ -185,7 +185,7 @@ static const struct change changes[] = {
     { "--offload optimizer: its bytes cross PCIe every step", offload },
 };
 
-struct search {
+struct fix_search {
     const struct plan_model *m;
     const struct plan_counts *n;
     const struct plan_cluster *cl;
@@ -210,7 +210,7 @@ static bool drop_idle_zero(const struct plan_config *was, struct plan_config *c)
 }
 
 /* Applies the changes pick[0..count); keeps the outcome when it fits. */
-static void try_changes(struct search *s, const size_t *pick, size_t count)
+static void try_changes(struct fix_search *s, const size_t *pick, size_t count)
 {
     struct plan_config c = *s->c;
     struct plan_memory mem;
@@ -243,7 +243,7 @@ bool plan_memory_fix(const struct plan_model *m, const struct plan_counts *n,
                      const struct plan_memory_consts *k, uint64_t limit, struct plan_fix *out)
 {
     enum { N = ARRAY_SIZE(changes) };
-    struct search s = { m, n, cl, c, k, limit, SIZE_MAX, out };
+    struct fix_search s = { m, n, cl, c, k, limit, SIZE_MAX, out };
     size_t p[PLAN_FIX_MAX];
 
     out->steps = 0;

@@ -435,7 +435,7 @@ void plan_layer_memory_of(const struct plan_model *m, const struct plan_counts *
 /* ---- one stage ---- */
 /* In line: one of two callers wants every kind, the other, millions of times, their sum alone. */
 
-struct step {           /* what of the step half all stages share */
+struct pipeline_step {  /* what of the step half all stages share */
     double z[4], ez[4]; /* 1 over what stage i of ZeRO divides by: dense weights, experts */
     double copy;        /* 16-bit gradients, bytes a parameter */
     double comm, context, logit_fragment;
@@ -446,7 +446,7 @@ struct step {           /* what of the step half all stages share */
 };
 
 ALWAYS_INLINE void step_of(const struct plan_layer_memory *l, const struct plan_config *c,
-                           struct step *o)
+                           struct pipeline_step *o)
 {
     double all = (double)c->dp * c->cp, group = c->shard ? c->shard : all;
     double experts = l->expert_replicas * all;
@@ -493,7 +493,7 @@ ALWAYS_INLINE double stage_params(const struct plan_layer_memory *l, const struc
 }
 
 /* Weights, gradients and optimizer; *host is what offloading moves away. */
-ALWAYS_INLINE void static_kinds(const struct plan_layer_memory *l, const struct step *t,
+ALWAYS_INLINE void static_kinds(const struct plan_layer_memory *l, const struct pipeline_step *t,
                                 const struct plan_stage *s, double kind[PLAN_KINDS], double *host)
 {
     double dense = stage_params(l, s), expert = (double)s->moe * l->experts, weights, optimizer;
@@ -521,7 +521,7 @@ ALWAYS_INLINE void static_kinds(const struct plan_layer_memory *l, const struct 
 }
 
 /* `sets` micro-batches in flight, in whole stages. */
-ALWAYS_INLINE double activations(const struct plan_layer_memory *l, const struct step *t,
+ALWAYS_INLINE double activations(const struct plan_layer_memory *l, const struct pipeline_step *t,
                                  const struct plan_stage *s, double sets)
 {
     double moe = (double)s->moe, dense = (double)s->count - moe, sum;
@@ -548,7 +548,7 @@ ALWAYS_INLINE double activations(const struct plan_layer_memory *l, const struct
  * while they grow, activations go.  The fullest moment is the loss, the first layer that is
  * computed again, the end of backward, or the optimizer's step; what of it the loss does not
  * explain is told with the gradients. */
-ALWAYS_INLINE void torch_kinds(const struct plan_layer_memory *l, const struct step *t,
+ALWAYS_INLINE void torch_kinds(const struct plan_layer_memory *l, const struct pipeline_step *t,
                                const struct plan_stage *s, double kind[PLAN_KINDS])
 {
     double params = stage_params(l, s) - (s->embed && !l->tied_far ? l->table : 0);
@@ -578,7 +578,7 @@ ALWAYS_INLINE void torch_kinds(const struct plan_layer_memory *l, const struct s
     kind[PLAN_MEM_GRADS] = most - cast - kept - kind[PLAN_MEM_LOGITS];
 }
 
-ALWAYS_INLINE void stage_kinds(const struct plan_layer_memory *l, const struct step *t,
+ALWAYS_INLINE void stage_kinds(const struct plan_layer_memory *l, const struct pipeline_step *t,
                                const struct plan_stage *s, int64_t in_flight,
                                double kind[PLAN_KINDS], double *host)
 {
@@ -609,7 +609,7 @@ double plan_step_memory(const struct plan_layer_memory *l, const struct plan_sta
                         const struct plan_config *c)
 {
     double most = 0;
-    struct step t;
+    struct pipeline_step t;
 
     step_of(l, c, &t);
     for (int32_t i = 0; i < s->count; i++) {
@@ -668,7 +668,7 @@ uint64_t plan_memory_allocated(const uint64_t kind[PLAN_KINDS])
     return sum;
 }
 
-static uint64_t stage_bytes(const struct plan_layer_memory *l, const struct step *t,
+static uint64_t stage_bytes(const struct plan_layer_memory *l, const struct pipeline_step *t,
                             struct plan_memory_stage *o)
 {
     double kind[PLAN_KINDS], host;
@@ -688,7 +688,7 @@ void plan_memory_stage(const struct plan_model *m, const struct plan_counts *n,
                        int32_t stage, struct plan_memory_stage *out)
 {
     struct plan_layer_memory l;
-    struct step t;
+    struct pipeline_step t;
 
     plan_layer_memory_of(m, n, c, k, &l);
     step_of(&l, c, &t);
@@ -704,7 +704,7 @@ void plan_memory_of(const struct plan_model *m, const struct plan_counts *n,
     struct plan_memory best = { 0 };
     struct plan_layer_memory l;
     struct plan_stages all;
-    struct step t;
+    struct pipeline_step t;
 
     plan_layer_memory_of(m, n, c, k, &l);
     plan_stages_of(m, c, &all);

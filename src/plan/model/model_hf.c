@@ -28,14 +28,14 @@
 
 enum { CONFIG_MAX = 1 << 20 }; /* bytes of a config.json */
 
-struct reader {
+struct hf_reader {
     const struct json *obj;
     struct err *err;
     bool bad; /* a key had the wrong type: err says which */
 };
 
 /* The first of two keys that is there and not null; else `dflt`. */
-static int64_t num2(struct reader *r, const char *key, const char *other, int64_t dflt)
+static int64_t num2(struct hf_reader *r, const char *key, const char *other, int64_t dflt)
 {
     const char *const keys[] = { key, other };
 
@@ -55,13 +55,13 @@ static int64_t num2(struct reader *r, const char *key, const char *other, int64_
     return dflt;
 }
 
-static int64_t num(struct reader *r, const char *key, int64_t dflt)
+static int64_t num(struct hf_reader *r, const char *key, int64_t dflt)
 {
     return num2(r, key, NULL, dflt);
 }
 
 /* One that no default stands in for. */
-static int64_t need(struct reader *r, const char *key, const char *other)
+static int64_t need(struct hf_reader *r, const char *key, const char *other)
 {
     int64_t v = num2(r, key, other, INT64_MIN);
 
@@ -73,7 +73,7 @@ static int64_t need(struct reader *r, const char *key, const char *other)
     return 0;
 }
 
-static bool flag(struct reader *r, const char *key, bool dflt)
+static bool flag(struct hf_reader *r, const char *key, bool dflt)
 {
     const struct json *v = json_get(r->obj, key);
 
@@ -87,7 +87,7 @@ static bool flag(struct reader *r, const char *key, bool dflt)
 }
 
 /* What Llama and all its descendants share. */
-static void read_llama(struct reader *r, struct plan_model *m)
+static void read_llama(struct hf_reader *r, struct plan_model *m)
 {
     m->hidden = need(r, "hidden_size", NULL);
     m->layers = need(r, "num_hidden_layers", NULL);
@@ -103,13 +103,13 @@ static void read_llama(struct reader *r, struct plan_model *m)
     m->outer_norms = 1;
 }
 
-static void read_mistral(struct reader *r, struct plan_model *m)
+static void read_mistral(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
     m->window = num(r, "sliding_window", 0);
 }
 
-static void read_mixtral(struct reader *r, struct plan_model *m)
+static void read_mixtral(struct hf_reader *r, struct plan_model *m)
 {
     read_mistral(r, m);
     m->expert_ffn = m->ffn;
@@ -118,7 +118,7 @@ static void read_mixtral(struct reader *r, struct plan_model *m)
     m->top_k = num(r, "num_experts_per_tok", 2);
 }
 
-static void read_qwen2(struct reader *r, struct plan_model *m)
+static void read_qwen2(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
     m->qkv_bias = true;
@@ -127,7 +127,7 @@ static void read_qwen2(struct reader *r, struct plan_model *m)
         m->window = num(r, "sliding_window", 4096);
 }
 
-static void read_qwen3(struct reader *r, struct plan_model *m)
+static void read_qwen3(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
     m->head_dim = num(r, "head_dim", 128);
@@ -136,7 +136,7 @@ static void read_qwen3(struct reader *r, struct plan_model *m)
 
 /* Layers of Qwen's experts: every decoder_sparse_step-th, but those in mlp_only_layers, of which
  * we know a run from the first layer on. */
-static void read_qwen_experts(struct reader *r, struct plan_model *m, int64_t experts)
+static void read_qwen_experts(struct hf_reader *r, struct plan_model *m, int64_t experts)
 {
     const struct json *only = json_get(r->obj, "mlp_only_layers");
     int64_t dense = 0;
@@ -154,7 +154,7 @@ static void read_qwen_experts(struct reader *r, struct plan_model *m, int64_t ex
     m->moe_first = dense;
 }
 
-static void read_qwen2_moe(struct reader *r, struct plan_model *m)
+static void read_qwen2_moe(struct hf_reader *r, struct plan_model *m)
 {
     read_qwen2(r, m);
     read_qwen_experts(r, m, 60);
@@ -162,13 +162,13 @@ static void read_qwen2_moe(struct reader *r, struct plan_model *m)
     m->shared_gate = true;
 }
 
-static void read_qwen3_moe(struct reader *r, struct plan_model *m)
+static void read_qwen3_moe(struct hf_reader *r, struct plan_model *m)
 {
     read_qwen3(r, m);
     read_qwen_experts(r, m, 128);
 }
 
-static void read_deepseek(struct reader *r, struct plan_model *m)
+static void read_deepseek(struct hf_reader *r, struct plan_model *m)
 {
     int64_t shared;
 
@@ -192,7 +192,7 @@ static void read_deepseek(struct reader *r, struct plan_model *m)
     m->moe_every = num(r, "moe_layer_freq", 1);
 }
 
-static void read_deepseek_v3(struct reader *r, struct plan_model *m)
+static void read_deepseek_v3(struct hf_reader *r, struct plan_model *m)
 {
     read_deepseek(r, m);
     m->router_bias = true;
@@ -211,7 +211,7 @@ static int64_t four(int64_t v)
     return v > PLAN_FFN_MAX ? INT64_MAX : v < 0 ? v : 4 * v;
 }
 
-static void read_gpt2(struct reader *r, struct plan_model *m)
+static void read_gpt2(struct hf_reader *r, struct plan_model *m)
 {
     all_biases(m, true);
     m->hidden = need(r, "n_embd", "hidden_size");
@@ -222,7 +222,7 @@ static void read_gpt2(struct reader *r, struct plan_model *m)
     m->vocab = need(r, "vocab_size", NULL);
 }
 
-static void read_gpt_neox(struct reader *r, struct plan_model *m)
+static void read_gpt_neox(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
     all_biases(m, true);
@@ -230,7 +230,7 @@ static void read_gpt_neox(struct reader *r, struct plan_model *m)
     m->qkv_bias = m->out_bias = flag(r, "attention_bias", true);
 }
 
-static void read_bloom(struct reader *r, struct plan_model *m)
+static void read_bloom(struct hf_reader *r, struct plan_model *m)
 {
     all_biases(m, true);
     m->hidden = need(r, "hidden_size", "n_embed");
@@ -241,7 +241,7 @@ static void read_bloom(struct reader *r, struct plan_model *m)
     m->outer_norms = 2; /* the embedding has one too */
 }
 
-static void read_falcon(struct reader *r, struct plan_model *m)
+static void read_falcon(struct hf_reader *r, struct plan_model *m)
 {
     bool fresh = flag(r, "new_decoder_architecture", false);
     bool parallel = flag(r, "parallel_attn", true);
@@ -260,7 +260,7 @@ static void read_falcon(struct reader *r, struct plan_model *m)
     m->outer_norms = 1;
 }
 
-static void read_opt(struct reader *r, struct plan_model *m)
+static void read_opt(struct hf_reader *r, struct plan_model *m)
 {
     int64_t proj;
 
@@ -279,7 +279,7 @@ static void read_opt(struct reader *r, struct plan_model *m)
         m->outer_norms = 0;
 }
 
-static void read_phi(struct reader *r, struct plan_model *m)
+static void read_phi(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
     all_biases(m, true);
@@ -288,13 +288,13 @@ static void read_phi(struct reader *r, struct plan_model *m)
     m->head_bias = true;
 }
 
-static void read_gemma(struct reader *r, struct plan_model *m)
+static void read_gemma(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
     m->head_dim = num(r, "head_dim", 256);
 }
 
-static void read_gemma2(struct reader *r, struct plan_model *m)
+static void read_gemma2(struct hf_reader *r, struct plan_model *m)
 {
     read_gemma(r, m);
     m->layer_norms = 4;
@@ -302,14 +302,14 @@ static void read_gemma2(struct reader *r, struct plan_model *m)
     m->window_every = 2;
 }
 
-static void read_gemma3(struct reader *r, struct plan_model *m)
+static void read_gemma3(struct hf_reader *r, struct plan_model *m)
 {
     read_gemma2(r, m);
     m->qk_norm = true;
     m->window_every = num(r, "sliding_window_pattern", 6);
 }
 
-static void read_gpt_oss(struct reader *r, struct plan_model *m)
+static void read_gpt_oss(struct hf_reader *r, struct plan_model *m)
 {
     read_mixtral(r, m);
     m->head_dim = num(r, "head_dim", 64);
@@ -319,7 +319,7 @@ static void read_gpt_oss(struct reader *r, struct plan_model *m)
     m->window_every = 2;
 }
 
-static void read_starcoder2(struct reader *r, struct plan_model *m)
+static void read_starcoder2(struct hf_reader *r, struct plan_model *m)
 {
     bool bias = flag(r, "use_bias", true);
 
@@ -330,7 +330,7 @@ static void read_starcoder2(struct reader *r, struct plan_model *m)
     m->window = num(r, "sliding_window", 0);
 }
 
-static void read_mpt(struct reader *r, struct plan_model *m)
+static void read_mpt(struct hf_reader *r, struct plan_model *m)
 {
     const struct json *attn = json_get(r->obj, "attn_config");
     bool alibi = maybe_is(json_bool(json_get(attn, "alibi")), 1);
@@ -351,7 +351,7 @@ static void read_mpt(struct reader *r, struct plan_model *m)
 /* ---- kinds ---- */
 static const struct {
     const char *kind;
-    void (*read)(struct reader *r, struct plan_model *m);
+    void (*read)(struct hf_reader *r, struct plan_model *m);
     bool tied; /* tie_word_embeddings where the file does not say */
 } kinds[] = {
     { "llama", read_llama, false },
@@ -402,7 +402,7 @@ static enum rc read_config(const struct json *root, struct plan_model *out, stru
     const struct json *obj = text && text->type == JSON_OBJ ? text : root;
     const char *kind = json_str(json_get(obj, "model_type"));
     struct plan_model m = { .head = true };
-    struct reader r = { .obj = obj, .err = err };
+    struct hf_reader r = { .obj = obj, .err = err };
     size_t i = 0;
 
     if (!kind)

@@ -77,7 +77,7 @@ static const struct family families[] = {
         .attn_sinks = true } },
 };
 
-enum col {
+enum known_col {
     C_NAME,
     C_FAMILY,
     C_LAYERS,
@@ -193,7 +193,7 @@ static void fold(const char *s, char out[PLAN_NAME_MAX])
     out[n] = 0;
 }
 
-const struct plan_known *plan_known_find(const struct plan_known_table *t, const char *name)
+static const struct plan_known *known_find(const struct plan_known_table *t, const char *name)
 {
     char want[PLAN_NAME_MAX], have[PLAN_NAME_MAX];
 
@@ -304,7 +304,7 @@ enum rc plan_model_by_name(const char *name, struct plan_model *out, struct err 
     rc = plan_known_load(&a, &t, err);
     if (rc)
         goto out;
-    k = plan_known_find(&t, name);
+    k = known_find(&t, name);
     if (k) {
         *out = k->model;
         goto out;

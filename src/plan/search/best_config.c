@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "plan/consts.h"
+#include "plan/time/step_time_int.h"
 
 void plan_profile_usual(const struct plan_cluster *cl, struct plan_profile *out)
 {

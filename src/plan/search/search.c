@@ -207,7 +207,7 @@ static int schedules_of(const struct plan_space *s, int32_t pp, int32_t vpp,
     return 0;
 }
 
-static uint64_t inner_count(const struct plan_space *s, const struct unit *u, int schedules)
+static uint64_t inner_count(const struct plan_space *s, const struct search_unit *u, int schedules)
 {
     uint64_t recomputes = 0;
 
@@ -218,7 +218,7 @@ static uint64_t inner_count(const struct plan_space *s, const struct unit *u, in
 }
 
 /* ---- one configuration ---- */
-static void accept(struct worker *w, const struct plan_pick *p)
+static void accept(struct search_worker *w, const struct plan_pick *p)
 {
     struct plan_found *f = w->found;
     size_t place = (size_t)((double)p->memory / (double)w->space->limit * 63.999);
@@ -235,7 +235,7 @@ static void accept(struct worker *w, const struct plan_pick *p)
         w->ceiling[i] = p->step_s;
 }
 
-static inline void consider(struct worker *w, const struct plan_config *c, double step_s,
+static inline void consider(struct search_worker *w, const struct plan_config *c, double step_s,
                             uint64_t memory)
 {
     struct plan_found *f = w->found;
@@ -285,7 +285,7 @@ struct inner {
 };
 
 /* All schedules and units of recompute of one (zero, shard). */
-static void eval_shard(struct worker *w, struct unit *u, const struct inner *n,
+static void eval_shard(struct search_worker *w, struct search_unit *u, const struct inner *n,
                        const struct plan_groups *groups)
 {
     struct plan_config *c = &u->c;
@@ -315,7 +315,7 @@ static void eval_shard(struct worker *w, struct unit *u, const struct inner *n,
     c->recompute_every = 1;
 }
 
-static void eval_zeros(struct worker *w, struct unit *u, const struct inner *n)
+static void eval_zeros(struct search_worker *w, struct search_unit *u, const struct inner *n)
 {
     const struct plan_space *s = w->space;
     struct plan_config *c = &u->c;
@@ -333,7 +333,7 @@ static void eval_zeros(struct worker *w, struct unit *u, const struct inner *n)
     c->zero = c->shard = 0;
 }
 
-static struct half *half_of(struct worker *w, struct unit *u)
+static struct half *half_of(struct search_worker *w, struct search_unit *u)
 {
     const struct plan_space *s = w->space;
     const struct plan_config *c = &u->c;
@@ -348,7 +348,7 @@ static struct half *half_of(struct worker *w, struct unit *u)
 }
 
 /* One (pp, vpp, sp): its rules hold. */
-static void eval_inner(struct worker *w, struct unit *u, struct inner *n)
+static void eval_inner(struct search_worker *w, struct search_unit *u, struct inner *n)
 {
     const struct plan_space *s = w->space;
 
@@ -399,7 +399,7 @@ static enum plan_rule group_rule(const struct plan_space *s, const struct plan_c
     return rule == PLAN_RULE_OK ? layout_rule(s, &c) : rule;
 }
 
-static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t vpp)
+static void eval_chunks(struct search_worker *w, struct search_unit *u, int pp_place, int32_t vpp)
 {
     const struct plan_space *s = w->space;
     struct plan_config *c = &u->c;
@@ -429,7 +429,7 @@ static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t 
         found_offer_top(w->found, &w->best);
 }
 
-static void eval_pipeline(struct worker *w, struct unit *u, int pp_place)
+static void eval_pipeline(struct search_worker *w, struct search_unit *u, int pp_place)
 {
     const struct plan_space *s = w->space;
     const struct space_axes *x = w->axes;
@@ -456,10 +456,10 @@ static void eval_pipeline(struct worker *w, struct unit *u, int pp_place)
         eval_chunks(w, u, pp_place, x->vpp.v[i]);
 }
 
-void worker_init(struct worker *w, const struct plan_space *s, const struct space_axes *x,
-                 struct plan_found *f, struct unit *u)
+void worker_init(struct search_worker *w, const struct plan_space *s, const struct space_axes *x,
+                 struct plan_found *f, struct search_unit *u)
 {
-    *w = (struct worker){ .space = s, .axes = x, .found = f, .unit = u };
+    *w = (struct search_worker){ .space = s, .axes = x, .found = f, .unit = u };
     for (size_t i = 0; i < ARRAY_SIZE(w->ceiling); i++)
         w->ceiling[i] = INFINITY;
 }
@@ -472,10 +472,10 @@ static int32_t digit(uint64_t *unit, const struct axis *a)
     return v;
 }
 
-void worker_unit(struct worker *w, uint64_t unit)
+void worker_unit(struct search_worker *w, uint64_t unit)
 {
     const struct space_axes *x = w->axes;
-    struct unit *u = w->unit;
+    struct search_unit *u = w->unit;
 
     u->c = w->space->base;
     for (int i = 0; i < 12; i++)

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "plan/plan_int.h"
+#include "plan/search/search_int.h"
 
 #include <stddef.h>
 #include <stdlib.h>

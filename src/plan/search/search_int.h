@@ -25,7 +25,7 @@ void space_axes_of(const struct plan_space *s, struct space_axes *out);
 double space_work(const struct plan_space *s, const struct space_axes *x);
 uint64_t space_units(const struct space_axes *x); /* (tp, cp, ep, etp, micro-batch), mixed radix */
 
-struct unit { /* what the loops of a unit share */
+struct search_unit { /* what the loops of a unit share */
     struct plan_config c;
     struct half {
         struct plan_layer_time time;
@@ -39,20 +39,20 @@ struct unit { /* what the loops of a unit share */
     int zeros; /* (zero, shard) pairs */
 };
 
-struct worker { /* of one thread; nothing in it is shared */
+struct search_worker { /* of one thread; nothing in it is shared */
     const struct plan_space *space;
     const struct space_axes *axes;
     struct plan_found *found;
-    struct unit *unit;
+    struct search_unit *unit;
     bool count_only;
     uint64_t looked;       /* (pp, vpp, sp) that rules were asked about, and pp that were not */
     struct plan_pick best; /* of the cut at hand */
     double ceiling[64];    /* fastest of the front below a 64th of the limit */
 };
-void worker_init(struct worker *w, const struct plan_space *s, const struct space_axes *x,
-                 struct plan_found *f, struct unit *u);
+void worker_init(struct search_worker *w, const struct plan_space *s, const struct space_axes *x,
+                 struct plan_found *f, struct search_unit *u);
 /* Every configuration of one unit. */
-void worker_unit(struct worker *w, uint64_t unit);
+void worker_unit(struct search_worker *w, uint64_t unit);
 
 /* ---- lists ---- */
 void found_init(struct plan_found *f, size_t top, struct arena *a); /* a NULL: no lists */
@@ -61,5 +61,22 @@ void found_offer_top(struct plan_found *f, const struct plan_pick *p);
 void found_offer_front(struct plan_found *f, const struct plan_pick *p);
 void found_merge(struct plan_found *into, const struct plan_found *from);
 bool pick_is_leaner(const struct plan_pick *a, const struct plan_pick *b);
+
+/* How much machinery a configuration needs: 0 is plain replicas, each kind of cut adds to it.
+ * Tensor parallelism across nodes is the least plain: its collectives are in every layer, and what
+ * they take hangs on the network.  What Megatron-LM advises against comes next. */
+int plan_plainness(const struct plan_config *c, const struct plan_cluster *cl);
+/* Whether there is one that the rules and the framework leave.  What it may look at is taken from
+ * *left (combinations of sizes); false as well where that is too little. */
+bool plan_search_any(const struct plan_space *s, double *left);
+/* tp, pp, vpp, cp, ep, etp, dp and micro-batch are the same. */
+bool plan_same_cut(const struct plan_config *a, const struct plan_config *b);
+/* Why the framework cannot run `c`, which passed the rules; NULL: it can. */
+const char *plan_framework_refuses(enum plan_framework f, const struct plan_model *m,
+                                   const struct plan_config *c);
+/* Whether Accelerate runs `c` by DeepSpeed; else FSDP2, or replicas. */
+bool plan_accelerate_deepspeed(const struct plan_config *c);
+/* Whether Megatron-LM's precision-aware optimizer is what `c` needs. */
+bool plan_megatron_aware(const struct plan_config *c);
 
 #endif

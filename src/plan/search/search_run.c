@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct team {
+struct search_team {
     const struct plan_space *space;
     const struct space_axes *axes;
     const struct plan_search_run *run;
@@ -19,9 +19,9 @@ struct team {
     _Atomic uint64_t next, done;
 };
 
-struct member {
-    struct team *team;
-    struct worker worker;
+struct team_member {
+    struct search_team *team;
+    struct search_worker worker;
     struct plan_found found;
     pthread_t thread;
     bool first; /* the caller's own thread, which tells of progress */
@@ -29,8 +29,8 @@ struct member {
 
 static void *work(void *arg)
 {
-    struct member *m = arg;
-    struct team *t = m->team;
+    struct team_member *m = arg;
+    struct search_team *t = m->team;
 
     for (;;) {
         uint64_t unit = atomic_fetch_add(&t->next, 1), before = m->found.tried, done;
@@ -62,19 +62,7 @@ static enum rc check(const struct plan_space *s, struct err *err)
     return RC_OK;
 }
 
-static void count(const struct plan_space *s, const struct space_axes *x, struct unit *u,
-                  struct plan_found *out)
-{
-    struct worker w;
-
-    found_init(out, 0, NULL);
-    worker_init(&w, s, x, out, u);
-    w.count_only = true;
-    for (uint64_t i = 0; i < space_units(x); i++)
-        worker_unit(&w, i);
-}
-
-static void members_run(struct member *m, int threads)
+static void members_run(struct team_member *m, int threads)
 {
     int started = 1;
 
@@ -94,8 +82,9 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
                                                     : run->threads;
     struct space_axes *x;
     struct plan_found counted;
-    struct member *m;
-    struct team t;
+    struct team_member *m;
+    struct search_worker w;
+    struct search_team t;
     enum rc rc = check(s, err);
 
     if (rc != RC_OK)
@@ -111,16 +100,20 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
     }
     for (int i = 0; i < threads; i++) {
         found_init(&m[i].found, run->top, a);
-        worker_init(&m[i].worker, s, x, &m[i].found, arena_alloc(a, sizeof(struct unit)));
+        worker_init(&m[i].worker, s, x, &m[i].found, arena_alloc(a, sizeof(struct search_unit)));
         m[i].team = &t;
     }
-    count(s, x, m[0].worker.unit, &counted);
+    found_init(&counted, 0, NULL);
+    worker_init(&w, s, x, &counted, m[0].worker.unit);
+    w.count_only = true;
+    for (uint64_t i = 0; i < space_units(x); i++)
+        worker_unit(&w, i);
     if (counted.tried > PLAN_SPACE_MAX) {
         err_hint(err, "Fix some sizes, as in --fix \"tp8 zero1\".");
         return err_set(err, RC_LIMIT, "there are %llu configurations, more than %llu",
                        (unsigned long long)counted.tried, (unsigned long long)PLAN_SPACE_MAX);
     }
-    t = (struct team){
+    t = (struct search_team){
         .space = s, .axes = x, .run = run, .units = space_units(x), .all = counted.tried
     };
     members_run(m, threads);
@@ -131,20 +124,6 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
     return RC_OK;
 }
 
-void plan_search_count(const struct plan_space *s, struct plan_found *out)
-{
-    struct arena a = { 0 };
-    struct space_axes *x = arena_alloc(&a, sizeof(*x));
-
-    found_init(out, 0, NULL);
-    if (check(s, NULL) == RC_OK) {
-        space_axes_of(s, x);
-        if (space_work(s, x) <= PLAN_CUTS_MAX)
-            count(s, x, arena_alloc(&a, sizeof(struct unit)), out);
-    }
-    arena_release(&a);
-}
-
 bool plan_search_any(const struct plan_space *s, double *left)
 {
     struct arena a = { 0 };
@@ -153,7 +132,7 @@ bool plan_search_any(const struct plan_space *s, double *left)
     int64_t given = (int64_t)(s->fixed & PLAN_GIVEN_TP ? b->tp : 1) *
                     (s->fixed & PLAN_GIVEN_PP ? b->pp : 1) * (s->fixed & PLAN_GIVEN_CP ? b->cp : 1);
     struct plan_found f = { 0 };
-    struct worker w;
+    struct search_worker w;
 
     if (s->fixed & PLAN_GIVEN_DP)
         given *= b->dp;
@@ -162,7 +141,7 @@ bool plan_search_any(const struct plan_space *s, double *left)
 
         found_init(&f, 1, &a);
         space_axes_of(s, x);
-        worker_init(&w, s, x, &f, arena_alloc(&a, sizeof(struct unit)));
+        worker_init(&w, s, x, &f, arena_alloc(&a, sizeof(struct search_unit)));
         units = space_units(x);
         for (uint64_t i = 0; i < units && !f.tried && *left > 0; i++) {
             worker_unit(&w, i);

@@ -3,6 +3,7 @@
 #include "plan/consts.h"
 
 #include "plan/memory/step_memory_int.h"
+#include "plan/time/step_time_int.h"
 
 #include "base/embed.h"
 #include "base/str.h"

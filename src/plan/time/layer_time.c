@@ -10,7 +10,7 @@
 
 enum { TILE = 128, TILE_WIDE = 256 };
 
-struct work { /* one layer's job in doubles */
+struct layer_work { /* one layer's job in doubles */
     const struct plan_rates *r;
     const double *k; /* enum plan_const */
     const struct plan_config *c;
@@ -37,7 +37,7 @@ static double tiles(double n)
     return TILE * ceil(n / TILE);
 }
 
-static double gemm(const struct work *w, double m, double n, double k, bool fp8)
+static double gemm(const struct layer_work *w, double m, double n, double k, bool fp8)
 {
     double waves = tiles(m) * tiles(n) / (TILE * TILE_WIDE) / w->r->sms, rate, busy, bytes;
 
@@ -53,27 +53,27 @@ static double gemm(const struct work *w, double m, double n, double k, bool fp8)
 }
 
 static void work_of(const struct plan_model *m, const struct plan_rates *r,
-                    const struct plan_consts *k, const struct plan_config *c, struct work *w)
+                    const struct plan_consts *k, const struct plan_config *c, struct layer_work *w)
 {
     double head = (double)(m->kv_lora ? m->v_dim : m->head_dim);
     double each = (double)c->micro_batch * (double)m->heads / c->tp;
 
-    *w = (struct work){ .r = r,
-                        .k = k->c,
-                        .c = c,
-                        .m = m,
-                        .tokens = (double)c->micro_batch * (double)c->seq / c->cp,
-                        .tp = c->tp,
-                        .h = (double)m->hidden,
-                        .heads = (double)m->heads,
-                        .q = (double)m->heads * head,
-                        .kv = (double)m->kv_heads * head,
-                        .gates = m->gated ? 2 : 1,
-                        .dense = 1,
-                        .etp = 1,
-                        .size = c->precision == PLAN_FP32 ? 4 : 2,
-                        .peak = c->precision == PLAN_FP32 ? r->fp32 : r->peak,
-                        .not_fused = !c->profile.flash && fmod(each, 4) != 0 };
+    *w = (struct layer_work){ .r = r,
+                              .k = k->c,
+                              .c = c,
+                              .m = m,
+                              .tokens = (double)c->micro_batch * (double)c->seq / c->cp,
+                              .tp = c->tp,
+                              .h = (double)m->hidden,
+                              .heads = (double)m->heads,
+                              .q = (double)m->heads * head,
+                              .kv = (double)m->kv_heads * head,
+                              .gates = m->gated ? 2 : 1,
+                              .dense = 1,
+                              .etp = 1,
+                              .size = c->precision == PLAN_FP32 ? 4 : 2,
+                              .peak = c->precision == PLAN_FP32 ? r->fp32 : r->peak,
+                              .not_fused = !c->profile.flash && fmod(each, 4) != 0 };
     if (m->experts) {
         w->dense = 1 - (double)plan_moe_layers(m) / (double)m->layers;
         w->local = fmax((double)m->experts / c->ep, 1);
@@ -82,13 +82,13 @@ static void work_of(const struct plan_model *m, const struct plan_rates *r,
     }
 }
 
-static double mlp_time(const struct work *w, double ffn)
+static double mlp_time(const struct layer_work *w, double ffn)
 {
     return gemm(w, w->tokens, w->gates * ffn / w->tp, w->h, true) +
            gemm(w, w->tokens, w->h, ffn / w->tp, true);
 }
 
-static double experts_time(const struct work *w)
+static double experts_time(const struct layer_work *w)
 {
     double each = fmax(w->routed * w->etp / w->local, 1), rows = w->local * tiles(each);
     double ffn = (double)w->m->expert_ffn / w->etp;
@@ -98,7 +98,7 @@ static double experts_time(const struct work *w)
            (w->m->shared_ffn ? mlp_time(w, (double)w->m->shared_ffn) : 0);
 }
 
-static double projections_time(const struct work *w)
+static double projections_time(const struct layer_work *w)
 {
     const struct plan_model *m = w->m;
     double t = w->tokens, a = w->heads / w->tp, qk = (double)(m->qk_nope + m->qk_rope);
@@ -113,7 +113,7 @@ static double projections_time(const struct work *w)
            gemm(w, t, w->h, (double)m->v_dim * a, true);
 }
 
-static double matmul_time(const struct work *w)
+static double matmul_time(const struct layer_work *w)
 {
     double t = projections_time(w);
 
@@ -137,7 +137,7 @@ static double window_share(const struct plan_model *m, double seq)
 }
 
 /* The core: scores, softmax, values. */
-static double attention_time(const struct work *w)
+static double attention_time(const struct layer_work *w)
 {
     static const enum plan_const flash[] = { [PLAN_STACK_MEGATRON] = PLAN_C_AT_NANO,
                                              [PLAN_STACK_FSDP] = PLAN_C_AT_FSDP,
@@ -158,7 +158,7 @@ static double attention_time(const struct work *w)
 }
 
 /* Norms, rotary, residuals, activation: counted in widths read and written. */
-static double elementwise_time(const struct work *w)
+static double elementwise_time(const struct layer_work *w)
 {
     static const enum plan_const eager[] = { [PLAN_STACK_MEGATRON] = PLAN_C_EL_MEG,
                                              [PLAN_STACK_FSDP] = PLAN_C_EL_FSDP,
@@ -177,7 +177,7 @@ static double elementwise_time(const struct work *w)
 
 /* Dispatch or combine: inside the node every routed token, outside each node once.  A fused stack
  * computes while the network sends; inside the node both want the same SMs. */
-static double exchange_time(const struct work *w, double *hidden)
+static double exchange_time(const struct layer_work *w, double *hidden)
 {
     double ep = w->c->ep, span = fmax(1, ceil(ep * w->tp / w->r->node)), in, out, hit, most;
     double open = w->c->profile.fused ? w->k[PLAN_C_EXPOSED] : 1;
@@ -195,7 +195,7 @@ static double exchange_time(const struct work *w, double *hidden)
 
 /* Keys and values of the other ranks' tokens come round a ring, a message for each rank; each
  * arrival is one more partial result to merge.  What is hidden is hidden by the attention core. */
-static double ring_time(const struct work *w)
+static double ring_time(const struct layer_work *w)
 {
     const struct plan_model *m = w->m;
     double others = w->c->cp - 1;
@@ -226,7 +226,7 @@ static void add_pass(const struct pass *p, double part[PLAN_PARTS])
 }
 
 /* Host seconds of a forward pass without waits. */
-static double host_time(const struct work *w)
+static double host_time(const struct layer_work *w)
 {
     const double *k = w->k;
     double ops = k[PLAN_C_OPS] + k[PLAN_C_HOSTTP] * log2(w->tp) + k[PLAN_C_OPSMOE] * (1 - w->dense);
@@ -238,7 +238,7 @@ static double host_time(const struct work *w)
 
 /* Single operations once more: norms and activations are shares of what memory bounds, as
  * elementwise_time() counts their widths. */
-static double ops_time(const struct work *w, const struct pass *f)
+static double ops_time(const struct layer_work *w, const struct pass *f)
 {
     static const double norm_share = 0.25, act_share = 0.3;
     uint32_t ops = w->c->recompute_ops;
@@ -259,7 +259,7 @@ static double ops_time(const struct work *w, const struct pass *f)
 
 /* Forward and backward of a layer; `wait` is the host's, for a neighbour's messages: as the work,
  * a third of it forward. */
-static void layer_times(const struct work *w, const struct pass *f, const struct pass *b,
+static void layer_times(const struct layer_work *w, const struct pass *f, const struct pass *b,
                         double wait, double *fwd, double *bwd, double part[PLAN_PARTS])
 {
     double host = host_time(w), routing = (1 - w->dense) * w->k[PLAN_C_MSYNC], again = 0;
@@ -288,7 +288,7 @@ static void layer_times(const struct work *w, const struct pass *f, const struct
 }
 
 /* Parameters, which gradients and the optimizer move. */
-static void weights_of(const struct work *w, struct plan_layer_time *o)
+static void weights_of(const struct layer_work *w, struct plan_layer_time *o)
 {
     const struct plan_model *m = w->m;
     double attn = w->h * (w->q + 2 * w->kv) + w->q * w->h, mats = w->gates + 1;
@@ -326,7 +326,7 @@ static double optimizer_bytes(const struct plan_config *c)
     return 4 + 8 + moments[c->optimizer] + 2;
 }
 
-static void step_constants(const struct work *w, struct plan_layer_time *o)
+static void step_constants(const struct layer_work *w, struct plan_layer_time *o)
 {
     const struct plan_profile *p = &w->c->profile;
     const double *k = w->k;
@@ -358,7 +358,7 @@ static void step_constants(const struct work *w, struct plan_layer_time *o)
     o->offload_params = w->c->offload_params;
 }
 
-static void ends_of(const struct work *w, double all_reduce, struct plan_layer_time *o)
+static void ends_of(const struct layer_work *w, double all_reduce, struct plan_layer_time *o)
 {
     const double *k = w->k;
     double vocab = (double)w->m->vocab / w->tp, half, rate, all;
@@ -386,7 +386,7 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     struct plan_layer_time o = { 0 };
     struct plan_group tp;
     struct pass f, b;
-    struct work w;
+    struct layer_work w;
     double all_reduce, shown, ring, wait, exchange, unseen;
 
     work_of(m, r, k, c, &w);

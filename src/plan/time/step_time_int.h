@@ -93,4 +93,12 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
 double plan_seconds(const struct plan_model *m, const struct plan_cluster *cl,
                     const struct plan_config *c, const struct plan_consts *k);
 
+/* RC_PARSE with the line for a file that is no such table. */
+enum rc plan_consts_read(struct arena *a, const char *text, size_t len,
+                         struct plan_const_table *out, struct err *err) MUST_USE;
+/* Values of a kind ("h100"); false: the table has no row of that kind. */
+bool plan_consts_of(const struct plan_const_table *t, const char *kind, struct plan_consts *out);
+/* Which kind's constants a GPU takes: its own, its generation's, or a stand-in's. */
+const char *plan_consts_kind(const struct plan_gpu *gpu);
+
 #endif

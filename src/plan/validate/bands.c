@@ -11,7 +11,9 @@
  * neither the constants nor the band have seen it. */
 #include "base/str.h"
 #include "plan/campaign.h"
+#include "plan/campaign/campaign_int.h"
 #include "plan/runs.h"
+#include "plan/validate/validate_int.h"
 
 #include <math.h>
 
@@ -20,7 +22,7 @@ enum { FEW = 3, UNITS_MAX = 128, GROUP_TEXT_MAX = 48, SOURCES_TEXT_MAX = 190 };
  * sources that the band has not seen: a few sources do not show the whole spread. */
 static const double tail = 0.08;
 
-struct unit { /* a source */
+struct band_unit { /* a source */
     char group[GROUP_TEXT_MAX];
     const char *name;
     size_t family;  /* characters of `name` that versions share */
@@ -28,7 +30,7 @@ struct unit { /* a source */
     size_t count;
 };
 struct units {
-    struct unit v[UNITS_MAX];
+    struct band_unit v[UNITS_MAX];
     size_t count;
 };
 
@@ -47,10 +49,11 @@ static enum plan_set set_of(const struct plan_row *r)
     return (enum plan_set)s;
 }
 
-static struct unit *unit_of(struct arena *a, struct units *u, const struct plan_row *r, size_t rows)
+static struct band_unit *unit_of(struct arena *a, struct units *u, const struct plan_row *r,
+                                 size_t rows)
 {
     enum plan_set s = set_of(r);
-    struct unit new = { .name = s < PLAN_SETS_FITTED ? plan_sets[s].title : r->source };
+    struct band_unit new = { .name = s < PLAN_SETS_FITTED ? plan_sets[s].title : r->source };
 
     group_of(r, new.group);
     new.family = s < PLAN_SETS_FITTED ? strlen(new.name) : strcspn(new.name, "0123456789(");
@@ -70,7 +73,7 @@ static void collect(struct arena *a, const struct plan_rows *rows, const double 
 {
     for (size_t i = 0; i < rows->count; i++) {
         const struct plan_row *r = &rows->rows[i];
-        struct unit *u;
+        struct band_unit *u;
 
         if (!(seconds[i] > 0) || plan_row_no_time(r) || r->exclude & PLAN_R1_NOT_CLEAN)
             continue;
@@ -95,7 +98,7 @@ static int by_error(const void *a, const void *b)
 
 /* The band of the units of `group` (NULL: of all), without `without`.  How many there were. */
 static size_t band_of(struct arena *a, const struct units *u, const char *group,
-                      const struct unit *without, struct plan_band_row *out)
+                      const struct band_unit *without, struct plan_band_row *out)
 {
     size_t n = 0, sources = 0, k = 0;
     struct weighed *w;
@@ -105,7 +108,7 @@ static size_t band_of(struct arena *a, const struct units *u, const char *group,
         n += u->v[i].count;
     w = arena_array(a, struct weighed, n + 1);
     for (size_t i = 0; i < u->count; i++) {
-        const struct unit *x = &u->v[i];
+        const struct band_unit *x = &u->v[i];
 
         if (x == without || (group && !str_eq(x->group, group)))
             continue;
@@ -128,7 +131,7 @@ static size_t band_of(struct arena *a, const struct units *u, const char *group,
 
 /* The band of a group; where few sources speak for it, at least as wide as that of all. */
 static size_t group_band(struct arena *a, const struct units *u, const char *group,
-                         const struct unit *without, struct plan_band_row *out)
+                         const struct band_unit *without, struct plan_band_row *out)
 {
     size_t sources = band_of(a, u, group, without, out);
     struct plan_band_row all;
@@ -145,7 +148,7 @@ static size_t group_band(struct arena *a, const struct units *u, const char *gro
     return sources;
 }
 
-static double covered(const struct unit *u, const struct plan_band_row *b)
+static double covered(const struct band_unit *u, const struct plan_band_row *b)
 {
     double low = fmin(b->low, 0) / 100, high = fmax(b->high, 0) / 100;
     size_t in = 0;
@@ -161,7 +164,7 @@ static const char *names_of(struct arena *a, const struct units *u, const char *
     size_t len = 0, n = 0, more = 0;
 
     for (size_t i = 0; i < u->count; i++) {
-        const struct unit *x = &u->v[i];
+        const struct band_unit *x = &u->v[i];
         size_t family = strcspn(x->name, "(");
 
         if (!str_eq(x->group, group))

@@ -7,6 +7,8 @@
  * reweighted square.  Everything is in the order of rows and of constants and in one thread, so
  * that the same table gives the same bytes. */
 #include "plan/runs.h"
+#include "plan/time/step_time_int.h"
+#include "plan/validate/validate_int.h"
 
 #include "base/str.h"
 

@@ -21,7 +21,7 @@ const char *const plan_assumed_names[PLAN_ASSUMEDS] = { "vocabulary of 51200 ass
 
 enum { USUAL_VOCAB = 51200, USUAL_BATCH = 2048 };
 
-enum col {
+enum run_col {
     C_SOURCE,
     C_LOC,
     C_MODEL,
@@ -91,20 +91,20 @@ static const char *const gpu_kinds[GPU_KINDS][2] = {
     { "H800", "h800" },
 };
 
-struct reader {
+struct run_reader {
     struct csv t;
     const char **cells; /* C_COUNT a row, "^" replaced by what stands above it */
     size_t row;
     struct plan_gpu gpus[GPU_KINDS]; /* of gpu_kinds; without a name: the catalogue lacks it */
 };
 
-static const char *cell(const struct reader *r, enum col c)
+static const char *cell(const struct run_reader *r, enum run_col c)
 {
     return r->cells[r->row * C_COUNT + c];
 }
 
 /* A whole number with the marks of doubt people put around it: "51200?", "~64K?".  0: none. */
-static int64_t whole(const struct reader *r, enum col c)
+static int64_t whole(const struct run_reader *r, enum run_col c)
 {
     const char *s = cell(r, c), *digits;
     char text[16] = ""; /* up to 10^15: no overflow below */
@@ -121,7 +121,7 @@ static int64_t whole(const struct reader *r, enum col c)
     return digits[len] == 'K' ? v * 1024 : v;
 }
 
-static double real(const struct reader *r, enum col c)
+static double real(const struct run_reader *r, enum run_col c)
 {
     double v;
 
@@ -129,7 +129,7 @@ static double real(const struct reader *r, enum col c)
 }
 
 /* A parallel size: nothing and "n/a" are 1. */
-static int32_t size_of(const struct reader *r, enum col c)
+static int32_t size_of(const struct run_reader *r, enum run_col c)
 {
     int64_t v = whole(r, c);
 
@@ -154,7 +154,7 @@ static int64_t number_after(const char *s, const char *word)
 }
 
 /* "256 experts top8 ffn2048 +1 shared, 3 dense layers" */
-static void read_moe(const struct reader *r, struct plan_model *m)
+static void read_moe(const struct run_reader *r, struct plan_model *m)
 {
     const char *s = cell(r, C_MOE);
     int64_t dense, shared;
@@ -174,7 +174,7 @@ static void read_moe(const struct reader *r, struct plan_model *m)
 
 /* Latent attention, DeepSeek's, V2 and V3 alike.  A table that cuts layers off does not print the
  * experts: they are the known model's whose name the row begins with. */
-static void read_mla(const struct reader *r, struct plan_model *m)
+static void read_mla(const struct run_reader *r, struct plan_model *m)
 {
     static const char *const names[] = { "DeepSeek-V2", "DeepSeek-V3" };
     struct plan_model known;
@@ -197,7 +197,7 @@ static void read_mla(const struct reader *r, struct plan_model *m)
 }
 
 /* The small things of a family, by what the table says of the MLP. */
-static void read_family(const struct reader *r, struct plan_model *m)
+static void read_family(const struct run_reader *r, struct plan_model *m)
 {
     const char *mlp = cell(r, C_MLP), *notes = cell(r, C_NOTES);
     bool gelu = str_starts(mlp, "gelu");
@@ -228,7 +228,7 @@ static void read_known(struct plan_model *m)
 }
 
 /* Where the table does not say whether the head is the embedding, the printed count does. */
-static void choose_tied(const struct reader *r, struct plan_row *o)
+static void choose_tied(const struct run_reader *r, struct plan_row *o)
 {
     struct plan_model other = o->model;
     struct plan_counts n;
@@ -247,7 +247,7 @@ static void choose_tied(const struct reader *r, struct plan_row *o)
     o->counts = n;
 }
 
-static void read_model(const struct reader *r, struct plan_row *o)
+static void read_model(const struct run_reader *r, struct plan_row *o)
 {
     struct plan_model *m = &o->model;
 
@@ -373,7 +373,7 @@ static double read_watts(const char *hw)
     return 0;
 }
 
-static void read_cluster(const struct reader *r, struct plan_row *o)
+static void read_cluster(const struct run_reader *r, struct plan_row *o)
 {
     const char *hw = cell(r, C_HARDWARE);
     double net;
@@ -437,7 +437,7 @@ static bool fsdp_word(const char *s)
 }
 
 /* What cannot be read is told: another stage has other bytes. */
-static void read_zero(const struct reader *r, struct plan_row *o)
+static void read_zero(const struct run_reader *r, struct plan_row *o)
 {
     static const char *const none[] = { "", "no", "none", "ddp", "n/a" };
     struct plan_config *c = &o->config;
@@ -469,7 +469,7 @@ static void read_zero(const struct reader *r, struct plan_row *o)
         c->shard = hybrid_shard(s, o);
 }
 
-static void read_recompute(const struct reader *r, struct plan_row *o)
+static void read_recompute(const struct run_reader *r, struct plan_row *o)
 {
     const char *s = cell(r, C_RECOMPUTE);
     struct plan_config *c = &o->config;
@@ -488,7 +488,7 @@ static void read_recompute(const struct reader *r, struct plan_row *o)
         o->missing |= PLAN_NO_RECOMPUTE;
 }
 
-static enum plan_precision read_precision(const struct reader *r)
+static enum plan_precision read_precision(const struct run_reader *r)
 {
     const char *s = cell(r, C_PRECISION);
 
@@ -499,7 +499,7 @@ static enum plan_precision read_precision(const struct reader *r)
     return str_starts(s, "fp16") ? PLAN_BF16_GRADS : PLAN_BF16;
 }
 
-static void read_profile(const struct reader *r, struct plan_config *c)
+static void read_profile(const struct run_reader *r, struct plan_config *c)
 {
     const char *split = cell(r, C_SPLIT);
     const char *framework = cell(r, C_FRAMEWORK);
@@ -524,7 +524,7 @@ static void read_profile(const struct reader *r, struct plan_config *c)
 }
 
 /* Accumulation from what is given of it, the batch and the micro-batch. */
-static void read_batch(const struct reader *r, struct plan_row *o)
+static void read_batch(const struct run_reader *r, struct plan_row *o)
 {
     struct plan_config *c = &o->config;
     int64_t mbs = whole(r, C_MBS), ga = whole(r, C_GA), each;
@@ -555,7 +555,7 @@ static void read_batch(const struct reader *r, struct plan_row *o)
     c->grad_acc = (int32_t)ga;
 }
 
-static void read_config(const struct reader *r, struct plan_row *o)
+static void read_config(const struct run_reader *r, struct plan_row *o)
 {
     struct plan_config *c = &o->config;
     int64_t gpus = whole(r, C_GPUS), cut, dp = whole(r, C_DP);
@@ -594,7 +594,7 @@ static void read_config(const struct reader *r, struct plan_row *o)
 /* ---- what was measured ---- */
 
 /* Half of a printed number's last digit, as a share of it. */
-static double rounding(const struct reader *r, enum col c)
+static double rounding(const struct run_reader *r, enum run_col c)
 {
     const char *s = cell(r, c);
     size_t len = strlen(s);
@@ -612,7 +612,7 @@ static double rounding(const struct reader *r, enum col c)
 }
 
 /* Seconds of a step from a printed TFLOP/s, where its convention is known. */
-static double time_from_rate(const struct reader *r, struct plan_row *o)
+static double time_from_rate(const struct run_reader *r, struct plan_row *o)
 {
     const struct plan_measured *m = &o->measured;
     struct plan_recompute_share again = { 0, 0 };
@@ -652,7 +652,7 @@ static bool impossible_time(const struct plan_row *o)
     return !(share >= 1e-5 && share <= 1);
 }
 
-static void read_measured(const struct reader *r, struct plan_row *o)
+static void read_measured(const struct run_reader *r, struct plan_row *o)
 {
     static const struct {
         const char *text;
@@ -770,7 +770,7 @@ static void mark_versions(struct plan_rows *rows)
     }
 }
 
-static void read_row(const struct reader *r, struct plan_row *o)
+static void read_row(const struct run_reader *r, struct plan_row *o)
 {
     const unsigned no_config = PLAN_NO_SHAPE | PLAN_BAD_MODEL | PLAN_NO_CUT;
 
@@ -790,7 +790,7 @@ static void read_row(const struct reader *r, struct plan_row *o)
         o->missing |= PLAN_BAD_CONFIG;
 }
 
-static enum rc read_cells(struct arena *a, struct reader *r, struct err *err)
+static enum rc read_cells(struct arena *a, struct run_reader *r, struct err *err)
 {
     size_t col[C_COUNT];
 
@@ -815,7 +815,7 @@ static enum rc read_cells(struct arena *a, struct reader *r, struct err *err)
 enum rc plan_rows_read(struct arena *a, const char *text, size_t len, struct plan_rows *out,
                        struct err *err)
 {
-    struct reader r = { 0 };
+    struct run_reader r = { 0 };
     struct plan_rows rows;
     enum rc rc = csv_parse(a, text, len, &r.t, err);
 

@@ -4,6 +4,8 @@
 
 #include "base/str.h"
 #include "plan/plan_int.h"
+#include "plan/time/step_time_int.h"
+#include "plan/validate/validate_int.h"
 
 /* Limits and numbers of rows are those of the accuracy table in docs/design/plan-time.md. */
 const struct plan_set_info plan_sets[PLAN_SETS] = {

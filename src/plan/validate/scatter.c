@@ -8,7 +8,7 @@
 
 enum { SIDE = 640, MARGIN = 60, LEGEND = 330, LINE = 16, COLOURS = 10 };
 
-struct axis { /* logarithms to the base of 10; both axes are alike */
+struct plot_axis { /* logarithms to the base of 10; both axes are alike */
     double lo, hi;
 };
 
@@ -17,9 +17,9 @@ static bool shown(const struct plan_rows *rows, const struct plan_time_report *t
     return t->seconds[i] > 0 && !(rows->rows[i].exclude & PLAN_R1_NOT_CLEAN);
 }
 
-static struct axis axis_of(const struct plan_rows *rows, const struct plan_time_report *t)
+static struct plot_axis axis_of(const struct plan_rows *rows, const struct plan_time_report *t)
 {
-    struct axis x = { 1e9, -1e9 };
+    struct plot_axis x = { 1e9, -1e9 };
 
     for (size_t i = 0; i < rows->count; i++)
         if (shown(rows, t, i)) {
@@ -29,12 +29,12 @@ static struct axis axis_of(const struct plan_rows *rows, const struct plan_time_
             x.hi = fmax(x.hi, fmax(a, b));
         }
     if (x.hi < x.lo)
-        return (struct axis){ -1, 1 };
-    return (struct axis){ floor(x.lo * 2) / 2,
-                          fmax(ceil(x.hi * 2) / 2, floor(x.lo * 2) / 2 + 0.5) };
+        return (struct plot_axis){ -1, 1 };
+    return (struct plot_axis){ floor(x.lo * 2) / 2,
+                               fmax(ceil(x.hi * 2) / 2, floor(x.lo * 2) / 2 + 0.5) };
 }
 
-static double place(const struct axis *x, double seconds)
+static double place(const struct plot_axis *x, double seconds)
 {
     double v = (log10(seconds) - x->lo) / (x->hi - x->lo);
 
@@ -53,7 +53,7 @@ static void svg_text(struct buf *out, const char *s)
     }
 }
 
-static void svg_axes(const struct axis *x, struct buf *out)
+static void svg_axes(const struct plot_axis *x, struct buf *out)
 {
     const int end = MARGIN + SIDE, lines = (int)((x->hi - x->lo) * 2 + 1e-9);
 
@@ -81,7 +81,7 @@ void plan_scatter_svg(const struct plan_rows *rows, const struct plan_time_repor
     static const char *const colours[COLOURS] = { "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728",
                                                   "#9467bd", "#8c564b", "#e377c2", "#7f7f7f",
                                                   "#bcbd22", "#17becf" };
-    struct axis x = axis_of(rows, t);
+    struct plot_axis x = axis_of(rows, t);
     size_t line = 0;
 
     buf_addf(out,
@@ -116,7 +116,7 @@ void plan_scatter_text(const struct plan_rows *rows, const struct plan_time_repo
     enum { W_MAX = 160, H_MAX = 60 };
     static const char shades[] = " .:*#@";
     unsigned grid[H_MAX][W_MAX] = { { 0 } };
-    struct axis x = axis_of(rows, t);
+    struct plot_axis x = axis_of(rows, t);
 
     width = width < 10 ? 10 : width > W_MAX ? W_MAX : width;
     height = height < 5 ? 5 : height > H_MAX ? H_MAX : height;

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "plan/plan_int.h"
 #include "plan/search/search_int.h"
+#include "plan/validate/validate_int.h"
 
 #include <math.h>
 
@@ -18,14 +19,14 @@ static bool same_cell(const struct plan_row *a, const struct plan_row *b)
            a->config.seq == b->config.seq && str_eq(a->cluster.gpu.name, b->cluster.gpu.name);
 }
 
-struct cell {
+struct top1_cell {
     struct plan_pick *picks;
     const struct plan_row **rows;
     size_t count;
 };
 
 static void gather(const struct plan_rows *rows, const double *step_s, size_t from, bool *seen,
-                   struct cell *o)
+                   struct top1_cell *o)
 {
     o->count = 0;
     for (size_t i = from; i < rows->count; i++) {
@@ -42,7 +43,7 @@ static void gather(const struct plan_rows *rows, const double *step_s, size_t fr
 }
 
 /* What the search would take of these; where none leaves the margin free, the emptiest. */
-static struct plan_pick first_choice(const struct cell *o)
+static struct plan_pick first_choice(const struct top1_cell *o)
 {
     const struct plan_cluster *cl = &o->rows[0]->cluster;
     uint64_t limit = (uint64_t)((double)cl->gpu.mem_bytes * (1 - PLAN_CHOICE_MARGIN));
@@ -62,7 +63,7 @@ static struct plan_pick first_choice(const struct cell *o)
 }
 
 /* False: nothing of the cell ran. */
-static bool cell_ratio(const struct cell *o, double *out)
+static bool cell_ratio(const struct top1_cell *o, double *out)
 {
     struct plan_pick choice = first_choice(o);
     double best = INFINITY;
@@ -133,8 +134,8 @@ enum rc plan_top1_of(struct arena *a, const struct plan_rows *rows, const struct
                      enum plan_top1_set set, struct plan_top1 *out, struct err *err)
 {
     size_t n = rows->count ? rows->count : 1, cells = 0;
-    struct cell o = { .picks = arena_array(a, struct plan_pick, n),
-                      .rows = arena_array(a, const struct plan_row *, n) };
+    struct top1_cell o = { .picks = arena_array(a, struct plan_pick, n),
+                           .rows = arena_array(a, const struct plan_row *, n) };
     double ratio[PLAN_CELLS_MAX], *step_s = arena_array(a, double, n);
     bool *seen = arena_array(a, bool, n);
 

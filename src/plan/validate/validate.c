@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "plan/plan_int.h"
+#include "plan/validate/validate_int.h"
 
 #include <math.h>
 
@@ -100,13 +101,13 @@ static bool has_memory(const struct plan_row *r)
     return can_be && !(r->missing & needs) && !(r->exclude & (PLAN_R5_OTHER_WORK | PLAN_R6_GPUS));
 }
 
-struct tally { /* errors as they come; arrays of `rows` doubles */
+struct error_tally { /* errors as they come; arrays of `rows` doubles */
     double *params, *flops, *memory, *large;
     size_t n_params, n_flops, n_memory, n_large;
 };
 
 static void one_memory(const struct plan_row *r, const struct plan_memory_consts *k,
-                       struct plan_source_report *o, struct tally *t)
+                       struct plan_source_report *o, struct error_tally *t)
 {
     const struct plan_measured *m = &r->measured;
     struct plan_memory_stage first;
@@ -136,7 +137,7 @@ static void one_memory(const struct plan_row *r, const struct plan_memory_consts
 }
 
 static void one_row(const struct plan_row *r, const struct plan_memory_consts *k,
-                    struct plan_source_report *o, struct tally *t)
+                    struct plan_source_report *o, struct error_tally *t)
 {
     size_t before = t->n_params + t->n_flops + t->n_memory + o->fit_n;
 
@@ -153,7 +154,7 @@ static void one_row(const struct plan_row *r, const struct plan_memory_consts *k
 }
 
 static void one_source(const struct plan_rows *rows, const char *source,
-                       const struct plan_memory_consts *k, struct tally *t,
+                       const struct plan_memory_consts *k, struct error_tally *t,
                        struct plan_source_report *out)
 {
     struct plan_source_report o = { .source = source ? source : "all" };
@@ -233,10 +234,10 @@ enum rc plan_validate(struct arena *a, const struct plan_rows *rows,
     const char *names[PLAN_SOURCES_MAX];
     struct plan_source_report *reports;
     size_t count = 0, n = rows->count ? rows->count : 1;
-    struct tally t = { .params = arena_array(a, double, n),
-                       .flops = arena_array(a, double, n),
-                       .memory = arena_array(a, double, n),
-                       .large = arena_array(a, double, n) };
+    struct error_tally t = { .params = arena_array(a, double, n),
+                             .flops = arena_array(a, double, n),
+                             .memory = arena_array(a, double, n),
+                             .large = arena_array(a, double, n) };
     enum rc rc = plan_rows_sources(rows, names, &count, err);
 
     if (rc != RC_OK)

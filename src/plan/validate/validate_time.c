@@ -2,6 +2,7 @@
 /* validate_time: the time model's errors by set, by source and by cell, and with a source left out
  * of the fit. */
 #include "plan/runs.h"
+#include "plan/validate/validate_int.h"
 
 #include "base/str.h"
 
