@@ -57,6 +57,15 @@ const struct monitor_row monitor_rows[] = {
 };
 const size_t monitor_row_count = ARRAY_SIZE(monitor_rows);
 
+const struct monitor_error monitor_errors[] = {
+    { "ecc_double_bit", "double-bit ECC", "gpu.ecc.dbe.volatile" },
+    { "ecc_single_bit", "single-bit ECC", "gpu.ecc.sbe.volatile" },
+    { NULL, "rows remapped", "gpu.remap.uncorrectable" },
+    { "pcie_replay", "PCIe replays", "gpu.pcie.replay" },
+    { "nvlink_replay", "NVLink replays", "gpu.nvlink.replay" },
+    { 0 },
+};
+
 const char monitor_csv_head[] =
     "time,elapsed_s,gpu,util_pct,tensor_pct,sm_pct,dram_pct,memory_bytes,memory_total_bytes,"
     "temp_c,power_w,clock_sm_mhz,held_back_pct,pcie_in_bytes_s,pcie_out_bytes_s,nvlink_in_bytes_s,"

@@ -125,6 +125,11 @@ struct monitor_row {
 };
 extern const struct monitor_row monitor_rows[];
 extern const size_t monitor_row_count;
+/* Counters of errors, whose rise is shown. */
+struct monitor_error {
+    const char *key, *title, *metric; /* key NULL: not in JSON */
+};
+extern const struct monitor_error monitor_errors[]; /* ends with a zero row */
 
 /* ---- targets against a run */
 enum rc targets_fill(struct monitor *m, const struct monitor_opts *a, const struct spec *s,

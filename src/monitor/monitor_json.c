@@ -30,14 +30,6 @@ static void add_metric(const struct monitor *m, const struct monitor_row *r, int
     json_obj_end(w);
 }
 
-static void add_rise(const struct monitor *m, const char *key, const char *metric, int gpu,
-                     struct json_out *w)
-{
-    const struct window_slot *s = monitor_slot(m, metric, gpu);
-
-    json_kv_num(w, key, s && s->rise_ns > 0 ? s->rise : NAN);
-}
-
 static void add_gpu(const struct monitor *m, int gpu, struct json_out *w)
 {
     json_obj(w);
@@ -55,10 +47,11 @@ static void add_gpu(const struct monitor *m, int gpu, struct json_out *w)
     json_obj_end(w);
     json_kv_obj(w, "errors");
     json_kv_int(w, "xid", (int64_t)monitor_xids(m, gpu));
-    add_rise(m, "ecc_double_bit", "gpu.ecc.dbe.volatile", gpu, w);
-    add_rise(m, "ecc_single_bit", "gpu.ecc.sbe.volatile", gpu, w);
-    add_rise(m, "pcie_replay", "gpu.pcie.replay", gpu, w);
-    add_rise(m, "nvlink_replay", "gpu.nvlink.replay", gpu, w);
+    for (const struct monitor_error *e = monitor_errors; e->metric; e++) {
+        const struct window_slot *s = monitor_slot(m, e->metric, gpu);
+        if (e->key)
+            json_kv_num(w, e->key, s && s->rise_ns > 0 ? s->rise : NAN);
+    }
     json_obj_end(w);
     json_obj_end(w);
 }

@@ -121,15 +121,6 @@ static void add_gpu_table(const struct monitor *m, int gpu, const struct term *t
     table_free(t);
 }
 
-static void add_rise(const struct monitor *m, int gpu, const char *metric, const char *title,
-                     struct buf *out)
-{
-    const struct window_slot *s = monitor_slot(m, metric, gpu);
-
-    if (s)
-        buf_addf(out, ", %s %.0f", title, s->rise);
-}
-
 static void add_gpu(const struct monitor *m, int gpu, const struct term *term, struct buf *out)
 {
     char model[TELEMETRY_VALUE_MAX], title[TELEMETRY_VALUE_MAX + 32];
@@ -153,11 +144,11 @@ static void add_gpu(const struct monitor *m, int gpu, const struct term *term, s
                  power * 100, monitor_held(m, gpu, HELD_HEAT) * 100,
                  monitor_held(m, gpu, HELD_BRAKE) * 100);
     buf_addf(out, "  new errors: XID %" PRIu64, monitor_xids(m, gpu));
-    add_rise(m, gpu, "gpu.ecc.dbe.volatile", "double-bit ECC", out);
-    add_rise(m, gpu, "gpu.ecc.sbe.volatile", "single-bit ECC", out);
-    add_rise(m, gpu, "gpu.remap.uncorrectable", "rows remapped", out);
-    add_rise(m, gpu, "gpu.pcie.replay", "PCIe replays", out);
-    add_rise(m, gpu, "gpu.nvlink.replay", "NVLink replays", out);
+    for (const struct monitor_error *e = monitor_errors; e->metric; e++) {
+        const struct window_slot *w = monitor_slot(m, e->metric, gpu);
+        if (w)
+            buf_addf(out, ", %s %.0f", e->title, w->rise);
+    }
     buf_addc(out, '\n');
 }
 
