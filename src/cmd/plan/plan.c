@@ -97,7 +97,7 @@ void plan_digits(struct buf *out, uint64_t v)
 }
 
 /* ---- models ---- */
-struct models_opts {
+struct known_opts {
     bool json;
 };
 
@@ -138,7 +138,7 @@ static FIELD_TABLE(models_doc, "stoker.plan-models/1", struct known_report, mode
 
 static enum rc run_models(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct models_opts *o = ctx->opts;
+    const struct known_opts *o = ctx->opts;
     struct plan_known_table t = { 0 };
     struct known_report r = { 0 };
     struct arena a = { 0 };
@@ -167,11 +167,12 @@ static enum rc run_models(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-static const struct opt models_opts[] = {
-    { 'j', "json", OPT_FLAG, offsetof(struct models_opts, json), NULL, NULL, 0, 0,
-      "print JSON instead of text" },
+#define S known_opts
+static const struct opt known_opts[] = {
+    ROW_OPT(S, 'j', "json", FLAG, json, NULL, "print JSON instead of text"),
     { 0 },
 };
+#undef S
 static const struct cmd_example models_examples[] = {
     { "stoker plan models", "names that --model takes, with their parameters" },
     { 0 },
@@ -180,8 +181,8 @@ static const struct cmd cmd_plan_models = {
     .name = "models",
     .summary = "list the models known by name",
     .operands = "",
-    .opts = models_opts,
-    .opts_size = sizeof(struct models_opts),
+    .opts = known_opts,
+    .opts_size = sizeof(struct known_opts),
     .about = "Parameters are counted from the shape; beside them stands what was published. Heads "
              "are attention heads and key-value heads.",
     .examples = models_examples,

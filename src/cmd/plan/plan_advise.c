@@ -10,13 +10,13 @@
 enum { NEAR = 5 };
 
 struct advise_opts {
-    struct ask_opts ask;
+    struct request_opts request;
     const char *lr, *optimizer, *batch, *from, *kind, *critical;
 };
 
 struct near_run {
     struct plan_recipe r;
-    char batch[2 * ASK_TEXT_MAX + 8], notes[512]; /* as text */
+    char batch[2 * FIELD_TEXT_MAX + 8], notes[512]; /* as text */
 };
 
 struct advise_job {
@@ -46,9 +46,9 @@ static enum rc read_change(const struct advise_opts *o, struct advise_job *j, st
         err_hint(err, "For example --from-batch 256 --batch 1024 --lr 0.1.");
         return err_set(err, RC_USAGE, "a change of batch needs --from-batch, --batch and --lr");
     }
-    if (ask_count("--from-batch", o->from, 1, 1e12, &j->from, err) ||
-        ask_count("--batch", o->batch, 1, 1e12, &j->to, err) ||
-        (o->critical && ask_count("--critical", o->critical, 1, 1e12, &j->critical, err)))
+    if (option_count("--from-batch", o->from, 1, 1e12, &j->from, err) ||
+        option_count("--batch", o->batch, 1, 1e12, &j->to, err) ||
+        (o->critical && option_count("--critical", o->critical, 1, 1e12, &j->critical, err)))
         return err->code;
     if (!str_to_f64(o->lr, &j->lr) || j->lr <= 0 || j->lr > 100) {
         err_hint(err, "Give a rate such as 0.1 or 3e-4.");
@@ -75,7 +75,7 @@ static void read_near(struct advise_job *j)
 
         n->r = *r;
         snprintf(n->batch, sizeof(n->batch), r->batch_last > 0 ? "%s to %s" : "%s",
-                 ASK_SHORT(r->batch), ASK_SHORT(r->batch_last));
+                 TEXT_SHORT(r->batch), TEXT_SHORT(r->batch_last));
         snprintf(n->notes, sizeof(n->notes), "%s; %s, to %.3g of the peak; %s", r->warmup,
                  r->schedule, r->lr_end_share, r->source);
     }
@@ -86,17 +86,18 @@ static enum rc read_advise(const struct advise_opts *o, struct advise_job *j, st
     if (plan_facts_load(&j->arena, &j->facts, err) ||
         plan_recipes_load(&j->arena, &j->recipes, err))
         return err->code;
-    j->kind = o->kind ? o->kind : o->ask.model ? "llm" : "vision";
-    j->optimizer = o->optimizer ? o->optimizer : o->ask.model ? "adam" : "sgd";
+    j->kind = o->kind ? o->kind : o->request.model ? "llm" : "vision";
+    j->optimizer = o->optimizer ? o->optimizer : o->request.model ? "adam" : "sgd";
     j->params = str_eq(j->kind, "llm") ? 7e9 : 50e6;
-    if (o->ask.model) {
+    if (o->request.model) {
         j->has_model = true;
-        if (plan_read_model(o->ask.model, &j->model, err) ||
+        if (plan_read_model(o->request.model, &j->model, err) ||
             plan_model_counts(&j->model, &j->counts, err))
             return err->code;
         j->params = (double)j->counts.active;
         j->tokens = plan_fact(&j->facts, "tokens_a_parameter") * j->params;
-        if (o->ask.tokens && ask_count("--tokens", o->ask.tokens, 1, 1e18, &j->tokens, err))
+        if (o->request.tokens &&
+            option_count("--tokens", o->request.tokens, 1, 1e18, &j->tokens, err))
             return err->code;
         j->compute = 6 * j->params * j->tokens;
     } else if (!o->from && !o->batch) {
@@ -116,7 +117,7 @@ static enum rc read_advise(const struct advise_opts *o, struct advise_job *j, st
 #define S struct near_run
 static const struct field near_fields[] = {
     FIELD_OF("name", S, r.name, "the run", .title = "published run", .colour = COLOUR_BOLD),
-    FIELD_OF("parameters", S, r.params, "of its model", .title = "parameters", .words = ask_short),
+    FIELD_OF("parameters", S, r.params, "of its model", .title = "parameters", .words = text_short),
     FIELD_OF("optimizer", S, r.optimizer, "adam or sgd", .title = "optimizer"),
     FIELD_OF("lr", S, r.lr, "peak learning rate", .title = "rate", .fmt = "%.2g"),
     FIELD_OF("batch", S, r.batch, "in batch_unit, at the beginning"),
@@ -148,10 +149,10 @@ static FIELD_TABLE(change_table, "change of batch", S, change_fields);
 static const struct field model_fields[] = {
     FIELD_OF("model", S, model.name, "that is trained"),
     FIELD_OF("tokens", S, tokens, "to train on"),
-    ASK_RANGE("lr", S, lr_range, "peak learning rate of runs of the size"),
+    FIELD_RANGE("lr", S, lr_range, "peak learning rate of runs of the size"),
     FIELD_OF("lr_deepseek", S, lr_deepseek, "by a law fitted to compute"),
     FIELD_OF("lr_kaplan", S, lr_kaplan, "by a law fitted to parameters"),
-    ASK_RANGE("batch_tokens", S, batch_range, "tokens a step of runs of the size"),
+    FIELD_RANGE("batch_tokens", S, batch_range, "tokens a step of runs of the size"),
     FIELD_OF("batch_deepseek", S, batch_deepseek, "by a law fitted to compute"),
     FIELD_OF("source", S, near_row[0].r.source, "of the nearest run"),
 };
@@ -182,27 +183,28 @@ static void change_text(struct cmd_ctx *ctx, const struct advise_job *j)
 {
     const struct plan_lr_change *c = &j->ch;
 
-    ask_note(ctx, "Batch %s to %s with %s: learning rate %.4g becomes %.3g (%.3g to %.3g).",
-             ASK_SHORT(j->from), ASK_SHORT(j->to), j->optimizer, j->lr, c->lr, c->low, c->high);
-    ask_note(ctx, "Rule: %s. %s", c->rule->name, c->rule->source);
-    ask_note(ctx, "It holds %s.", c->rule->holds);
+    print_note(ctx, "Batch %s to %s with %s: learning rate %.4g becomes %.3g (%.3g to %.3g).",
+               TEXT_SHORT(j->from), TEXT_SHORT(j->to), j->optimizer, j->lr, c->lr, c->low, c->high);
+    print_note(ctx, "Rule: %s. %s", c->rule->name, c->rule->source);
+    print_note(ctx, "It holds %s.", c->rule->holds);
     if (c->capped)
-        ask_note(ctx, "Above a batch of %s the rate stays: larger batches then save no steps. %s",
-                 ASK_SHORT(j->critical), j->recipes.rules[j->recipes.rules_count - 1].source);
+        print_note(ctx, "Above a batch of %s the rate stays: larger batches then save no steps. %s",
+                   TEXT_SHORT(j->critical), j->recipes.rules[j->recipes.rules_count - 1].source);
     if (str_eq(j->optimizer, "sgd"))
-        ask_note(ctx, "%s",
-                 j->to > j->from
-                     ? "Warm up over 5 epochs, from the old rate to the new one in equal "
-                       "increments; then the old schedule by epochs, unchanged (Goyal et al. "
-                       "2017). Steps an epoch fall by the same factor."
-                     : "No warm-up is needed for a smaller batch; keep the schedule by epochs.");
+        print_note(ctx, "%s",
+                   j->to > j->from
+                       ? "Warm up over 5 epochs, from the old rate to the new one in equal "
+                         "increments; then the old schedule by epochs, unchanged (Goyal et al. "
+                         "2017). Steps an epoch fall by the same factor."
+                       : "No warm-up is needed for a smaller batch; keep the schedule by epochs.");
     else
-        ask_note(ctx,
-                 "Scale the moments too: with a batch %.3g times as large, 1 - beta becomes %.3g "
-                 "times as large (Malladi et al. 2022: beta' = 1 - %.3g (1 - beta)), so that they "
-                 "average over as many samples. Keep the warm-up in samples or tokens, not in "
-                 "steps: %.3g times as many steps.",
-                 j->to / j->from, j->to / j->from, j->to / j->from, j->from / j->to);
+        print_note(
+            ctx,
+            "Scale the moments too: with a batch %.3g times as large, 1 - beta becomes %.3g "
+            "times as large (Malladi et al. 2022: beta' = 1 - %.3g (1 - beta)), so that they "
+            "average over as many samples. Keep the warm-up in samples or tokens, not in "
+            "steps: %.3g times as many steps.",
+            j->to / j->from, j->to / j->from, j->to / j->from, j->from / j->to);
     buf_addc(&ctx->out, '\n');
 }
 
@@ -211,33 +213,34 @@ static void model_text(struct cmd_ctx *ctx, const struct advise_job *j)
     const struct plan_range *lr = &j->lr_range, *batch = &j->batch_range;
     const struct plan_recipe *like[PLAN_NEAR_MAX];
     size_t n = plan_recipes_like(&j->recipes, "llm", j->params, like);
-    char value[ASK_TEXT_MAX], range[2 * ASK_TEXT_MAX];
-    struct ask_table t;
+    char value[FIELD_TEXT_MAX], range[2 * FIELD_TEXT_MAX];
+    struct figure_table t;
 
-    ask_note(ctx, "%s: %s parameters a token meets, %s tokens, %.3g FLOPs", j->model.name,
-             ASK_SHORT(j->params), ASK_SHORT(j->tokens), j->compute);
+    print_note(ctx, "%s: %s parameters a token meets, %s tokens, %.3g FLOPs", j->model.name,
+               TEXT_SHORT(j->params), TEXT_SHORT(j->tokens), j->compute);
     buf_addc(&ctx->out, '\n');
-    ask_table_begin(&t, NULL, NULL);
+    figure_begin(&t, NULL, NULL);
     snprintf(value, sizeof(value), "%.2g", lr->usual);
     snprintf(range, sizeof(range), "%.2g to %.2g", fmin(lr->low, j->lr_deepseek),
              fmax(lr->high, j->lr_deepseek));
-    ask_row(&t, "peak learning rate", value, range,
-            "the median of the %zu published runs of the size; a law fitted to compute says %.2g "
-            "(DeepSeek LLM, arXiv 2401.02954), one fitted to parameters %.2g (Kaplan et al. "
-            "2020, arXiv 2001.08361)",
-            n, j->lr_deepseek, j->lr_kaplan);
-    snprintf(range, sizeof(range), "%s to %s", ASK_SHORT(fmin(batch->low, j->batch_deepseek)),
-             ASK_SHORT(fmax(batch->high, j->batch_deepseek)));
-    ask_row(&t, "tokens a step", ASK_SHORT(batch->usual), range,
-            "the median of the same runs; the law says %s (DeepSeek LLM)",
-            ASK_SHORT(j->batch_deepseek));
-    ask_row(&t, "warm-up", "2000 steps", "375M tokens to 8000 steps",
-            "what most of the runs did; longer for 405B");
-    ask_row(&t, "schedule", "cosine", "", "to a tenth of the peak over the whole run: %s",
-            j->near[0].r.source);
-    ask_row(&t, "steps", ASK_SHORT(j->tokens / batch->usual), "", "%s tokens",
-            ASK_SHORT(j->tokens));
-    ask_table_end(&t, ctx);
+    figure_row(
+        &t, "peak learning rate", value, range,
+        "the median of the %zu published runs of the size; a law fitted to compute says %.2g "
+        "(DeepSeek LLM, arXiv 2401.02954), one fitted to parameters %.2g (Kaplan et al. "
+        "2020, arXiv 2001.08361)",
+        n, j->lr_deepseek, j->lr_kaplan);
+    snprintf(range, sizeof(range), "%s to %s", TEXT_SHORT(fmin(batch->low, j->batch_deepseek)),
+             TEXT_SHORT(fmax(batch->high, j->batch_deepseek)));
+    figure_row(&t, "tokens a step", TEXT_SHORT(batch->usual), range,
+               "the median of the same runs; the law says %s (DeepSeek LLM)",
+               TEXT_SHORT(j->batch_deepseek));
+    figure_row(&t, "warm-up", "2000 steps", "375M tokens to 8000 steps",
+               "what most of the runs did; longer for 405B");
+    figure_row(&t, "schedule", "cosine", "", "to a tenth of the peak over the whole run: %s",
+               j->near[0].r.source);
+    figure_row(&t, "steps", TEXT_SHORT(j->tokens / batch->usual), "", "%s tokens",
+               TEXT_SHORT(j->tokens));
+    figure_end(&t, ctx);
     buf_addc(&ctx->out, '\n');
 }
 
@@ -247,7 +250,7 @@ static enum rc run_advise(struct cmd_ctx *ctx, struct err *err)
     struct advise_job j = { 0 };
     enum rc rc = read_advise(o, &j, err);
 
-    if (rc == RC_OK && o->ask.json) {
+    if (rc == RC_OK && o->request.json) {
         fields_write_report(&ctx->out, &advise_doc, &j);
     } else if (rc == RC_OK) {
         if (j.change)
@@ -262,18 +265,16 @@ static enum rc run_advise(struct cmd_ctx *ctx, struct err *err)
 
 #define S advise_opts
 static const struct opt advise_opts[] = {
-    ASK_MODEL(S),
-    ASK_TOKENS(S),
-    ASK_OPT(S, 0, "from-batch", STR, from, "COUNT", "the batch a learning rate was found for"),
-    ASK_OPT(S, 0, "batch", STR, batch, "COUNT", "the batch to be, in the same unit"),
-    ASK_OPT(S, 0, "lr", STR, lr, "RATE", "the learning rate at --from-batch"),
-    { 0, "optimizer", OPT_STR, offsetof(struct S, optimizer), "WHICH", "sgd|adam", 0, 0,
-      "sgd (default without a model) or adam" },
-    { 0, "kind", OPT_STR, offsetof(struct S, kind), "WHICH", "llm|vision", 0, 0,
-      "of published runs to show" },
-    ASK_OPT(S, 0, "critical", STR, critical, "COUNT",
+    ROW_MODEL(S),
+    ROW_TOKENS(S),
+    ROW_OPT(S, 0, "from-batch", STR, from, "COUNT", "the batch a learning rate was found for"),
+    ROW_OPT(S, 0, "batch", STR, batch, "COUNT", "the batch to be, in the same unit"),
+    ROW_OPT(S, 0, "lr", STR, lr, "RATE", "the learning rate at --from-batch"),
+    ROW_ONE_OF(S, "optimizer", optimizer, "sgd|adam", "sgd (default without a model) or adam"),
+    ROW_ONE_OF(S, "kind", kind, "llm|vision", "of published runs to show"),
+    ROW_OPT(S, 0, "critical", STR, critical, "COUNT",
             "critical batch, above which the rate stays (default: 8192 for sgd)"),
-    ASK_JSON(S),
+    ROW_JSON(S),
     { 0 },
 };
 #undef S

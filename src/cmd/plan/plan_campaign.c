@@ -13,13 +13,13 @@
 enum { RUNS = 2000, SEED = 1, SPARES_SHOWN = 12, EXIT_LIMIT = 4 };
 
 struct campaign_opts {
-    struct ask_opts ask;
+    struct request_opts request;
     const char *days, *step, *price, *mtbf, *write, *restart, *repair, *interval, *spot_wait,
         *spares;
 };
 
 struct campaign_job {
-    struct ask ask; /* first: see ask_json_best() */
+    struct run_request request; /* first: see request_json_best() */
     struct plan_campaign_want want;
     struct plan_campaign r;
     struct plan_range played_days;
@@ -44,14 +44,14 @@ static enum rc read_rate(const char *text, double *out, struct err *err)
 static enum rc read_want(const struct campaign_opts *o, struct plan_campaign_want *w,
                          struct err *err)
 {
-    if ((o->price && ask_money("--price", o->price, &w->price_usd_h, err)) ||
-        (o->mtbf && ask_count("--mtbf", o->mtbf, 1, 1e15, &w->gpu_hours_fail, err)) ||
+    if ((o->price && option_money("--price", o->price, &w->price_usd_h, err)) ||
+        (o->mtbf && option_count("--mtbf", o->mtbf, 1, 1e15, &w->gpu_hours_fail, err)) ||
         (o->write && read_rate(o->write, &w->write_bytes_s, err)) ||
-        (o->restart && ask_seconds("--restart", o->restart, &w->restart_s, err)) ||
-        (o->repair && ask_seconds("--repair", o->repair, &w->repair_s, err)) ||
-        (o->interval && ask_seconds("--interval", o->interval, &w->interval_s, err)) ||
-        (o->spot_wait && ask_seconds("--spot-wait", o->spot_wait, &w->spot_wait_s, err)) ||
-        (o->spares && ask_share("--spares", o->spares, &w->spares_p, err)))
+        (o->restart && option_seconds("--restart", o->restart, &w->restart_s, err)) ||
+        (o->repair && option_seconds("--repair", o->repair, &w->repair_s, err)) ||
+        (o->interval && option_seconds("--interval", o->interval, &w->interval_s, err)) ||
+        (o->spot_wait && option_seconds("--spot-wait", o->spot_wait, &w->spot_wait_s, err)) ||
+        (o->spares && option_share("--spares", o->spares, &w->spares_p, err)))
         return err->code;
     return RC_OK;
 }
@@ -64,25 +64,25 @@ static enum rc check_progress(double goodput, const struct plan_outage *o, struc
     err_hint(err, "A faster --write or --restart, or fewer GPUs, would let it advance.");
     return err_set(err, RC_LIMIT,
                    "with a failure every %s and %s to restart the run would not get anywhere",
-                   ASK_TIME(o->mtbf_s), ASK_TIME(o->restart_s));
+                   TEXT_TIME(o->mtbf_s), TEXT_TIME(o->restart_s));
 }
 
 /* Of adapters alone: what the optimizer holds, with 14 bytes for its 12. */
 static double adapter_bytes(const struct campaign_job *j)
 {
-    const struct plan_config *c = &j->ask.best.config;
+    const struct plan_config *c = &j->request.best.config;
     double gpus = (double)c->tp * c->pp * (c->zero ? (double)c->dp * c->cp : 1);
 
-    return (double)j->ask.best.memory.kind[PLAN_MEM_OPTIMIZER] * gpus * 14 / 12;
+    return (double)j->request.best.memory.kind[PLAN_MEM_OPTIMIZER] * gpus * 14 / 12;
 }
 
 static void campaign_of(struct campaign_job *j)
 {
-    if (j->ask.best.config.lora_rank)
+    if (j->request.best.config.lora_rank)
         j->want.checkpoint_bytes = adapter_bytes(j);
 
-    plan_campaign_of(&j->ask.facts, &j->ask.model, &j->ask.counts, &j->ask.cluster,
-                     &j->ask.best.config, &j->ask.best.time, &j->want, &j->r);
+    plan_campaign_of(&j->request.facts, &j->request.model, &j->request.counts, &j->request.cluster,
+                     &j->request.best.config, &j->request.best.time, &j->want, &j->r);
 }
 
 /* Tokens that fit into the days: a run's time is proportional to them. */
@@ -93,16 +93,16 @@ static void tokens_for(struct campaign_job *j)
     j->want.tokens = probe;
     campaign_of(j);
     j->want.tokens = probe * j->deadline_s / (j->r.days.usual * PLAN_DAY_S);
-    j->ask.tokens = j->want.tokens;
+    j->request.tokens = j->want.tokens;
 }
 
 /* A step that was measured: nothing is left to predict, and the band closes. */
 static enum rc measured_step(const char *text, struct campaign_job *j, struct err *err)
 {
-    struct plan_time *t = &j->ask.best.time;
+    struct plan_time *t = &j->request.best.time;
     double seconds;
 
-    if (ask_seconds("--step", text, &seconds, err))
+    if (option_seconds("--step", text, &seconds, err))
         return err->code;
     t->mfu *= t->step_s / seconds;
     t->joules = 0; /* of another time */
@@ -113,21 +113,22 @@ static enum rc measured_step(const char *text, struct campaign_job *j, struct er
 
 static enum rc read_job(const struct campaign_opts *o, struct campaign_job *j, struct err *err)
 {
-    if (!o->ask.gpus) {
+    if (!o->request.gpus) {
         err_hint(err, "For example --gpus 64; 'stoker plan cluster' finds how many a deadline "
                       "needs.");
         return err_set(err, RC_USAGE, "there is no --gpus");
     }
     if (read_want(o, &j->want, err) ||
-        (o->days && ask_seconds("--time", o->days, &j->deadline_s, err)))
+        (o->days && option_seconds("--time", o->days, &j->deadline_s, err)))
         return err->code;
-    if (ask_cluster(&j->ask, &o->ask, o->ask.gpus, err) || ask_best(&j->ask, &o->ask, err))
+    if (request_cluster(&j->request, &o->request, o->request.gpus, err) ||
+        request_best(&j->request, &o->request, err))
         return err->code;
     if (o->step && measured_step(o->step, j, err))
         return err->code;
-    if (j->deadline_s > 0 && !j->ask.tokens_given)
+    if (j->deadline_s > 0 && !j->request.tokens_given)
         tokens_for(j);
-    j->want.tokens = j->ask.tokens;
+    j->want.tokens = j->request.tokens;
     j->want.runs = RUNS;
     j->want.seed = SEED;
     campaign_of(j);
@@ -156,7 +157,7 @@ static const struct field band_fields[] = {
 static FIELD_TABLE(band_table, "band", struct plan_band, band_fields);
 
 static const struct field bill_fields[] = {
-    ASK_RANGE("usd", struct plan_bill, usd, "dollars of the run"),
+    FIELD_RANGE("usd", struct plan_bill, usd, "dollars of the run"),
     FIELD_OF("days", struct plan_bill, days, "days, interruptions included"),
     FIELD_OF("interruptions", struct plan_bill, interruptions, "how many"),
 };
@@ -179,26 +180,26 @@ static void json_bills(struct json_out *w, const void *obj)
 
 #define S struct campaign_job
 static const struct field campaign_fields[] = {
-    FIELD_BY(ask_json_model),
-    FIELD_BY(ask_json_best),
-    FIELD_OF("tokens", S, ask.tokens, "to train on"),
+    FIELD_BY(request_json_model),
+    FIELD_BY(request_json_best),
+    FIELD_OF("tokens", S, request.tokens, "to train on"),
     FIELD_OF("steps", S, r.steps, "of the optimizer"),
     FIELD_OF("tokens_s", S, r.tokens_s, "tokens a second while it runs"),
     FIELD_OF("clean_days", S, r.clean_days, "days without an interruption"),
-    ASK_RANGE("days", S, r.days, "days of the run", .title = "days", .words = ask_short),
-    ASK_RANGE("gpu_hours", S, r.gpu_hours, "GPU-hours of the run", .title = "GPU-hours",
-              .words = ask_short),
+    FIELD_RANGE("days", S, r.days, "days of the run", .title = "days", .words = text_short),
+    FIELD_RANGE("gpu_hours", S, r.gpu_hours, "GPU-hours of the run", .title = "GPU-hours",
+                .words = text_short),
     FIELD_SUB("band", S, r.band, &band_table, "error of the predicted time"),
-    ASK_RANGE("gpu_hours_a_failure", S, r.rate.gpu_hours, "GPU-hours between failures"),
+    FIELD_RANGE("gpu_hours_a_failure", S, r.rate.gpu_hours, "GPU-hours between failures"),
     FIELD_OF("failures_source", S, failures_source, "where that rate comes from"),
     FIELD_OF("mtbf_s", S, r.outage.mtbf_s, "seconds between failures of the run"),
     FIELD_OF("interruptions", S, interruptions, "of the run", .title = "interruptions",
-             .words = ask_short),
+             .words = text_short),
     FIELD_OF("checkpoint_bytes", S, r.checkpoint_bytes, "of one save"),
     FIELD_OF("save_s", S, r.outage.save_s, "seconds to write it"),
     FIELD_OF("restart_s", S, r.outage.restart_s, "seconds from a failure to the next step"),
     FIELD_OF("interval_s", S, r.interval_s, "seconds between saves", .title = "save every",
-             .words = ask_time),
+             .words = text_time),
     FIELD_OF("interval_young_s", S, r.interval_young_s, "the best by Young's formula"),
     FIELD_OF("interval_daly_s", S, r.interval_daly_s, "by Daly's"),
     FIELD_OF("goodput", S, r.goodput, "share of the time that trains"),
@@ -208,7 +209,7 @@ static const struct field campaign_fields[] = {
     FIELD_SUB("played_days", S, played_days, &played_table, "days of runs played at random"),
     FIELD_OF("gpu_w", S, r.gpu_w, "watts of all GPUs"),
     FIELD_OF("site_w", S, r.site_w, "watts with hosts and cooling", .title = "power",
-             .words = ask_watts),
+             .words = text_watts),
     FIELD_OF("gpu_kwh", S, r.gpu_kwh, "energy of the GPUs"),
     FIELD_OF("site_kwh", S, r.site_kwh, "energy with hosts and cooling"),
     FIELD_BY(json_bills),
@@ -217,88 +218,92 @@ static FIELD_TABLE(campaign_doc, "stoker.plan-campaign/1", S, campaign_fields);
 #undef S
 
 /* ---- text ---- */
-static void time_rows(struct ask_table *t, const struct campaign_job *j)
+static void time_rows(struct figure_table *t, const struct campaign_job *j)
 {
     const struct plan_campaign *r = &j->r;
-    char range[2 * ASK_TEXT_MAX];
+    char range[2 * FIELD_TEXT_MAX];
 
-    ask_figure(t, "days",
-               "%s tokens in %.0f steps: %s without interruptions, over a goodput of %.1f %%; the "
-               "range is the model's error (%+.0f to %+.0f %%) and that of failure rates",
-               ASK_SHORT(j->ask.tokens), r->steps, ASK_SHORT(r->clean_days), 100 * r->goodput,
-               100 * (r->band.low - 1), 100 * (r->band.high - 1));
-    ask_figure(t, "gpu_hours", "%lld GPUs", (long long)j->ask.cluster.gpus);
-    snprintf(range, sizeof(range), "%s to %s", ASK_SHORT(j->played_days.low),
-             ASK_SHORT(j->played_days.high));
-    ask_row(t, "days, played", ASK_SHORT(j->played_days.usual), range,
-            "the mean and eight of ten of %d runs with random failures: luck alone", RUNS);
+    figure_field(
+        t, "days",
+        "%s tokens in %.0f steps: %s without interruptions, over a goodput of %.1f %%; the "
+        "range is the model's error (%+.0f to %+.0f %%) and that of failure rates",
+        TEXT_SHORT(j->request.tokens), r->steps, TEXT_SHORT(r->clean_days), 100 * r->goodput,
+        100 * (r->band.low - 1), 100 * (r->band.high - 1));
+    figure_field(t, "gpu_hours", "%lld GPUs", (long long)j->request.cluster.gpus);
+    snprintf(range, sizeof(range), "%s to %s", TEXT_SHORT(j->played_days.low),
+             TEXT_SHORT(j->played_days.high));
+    figure_row(t, "days, played", TEXT_SHORT(j->played_days.usual), range,
+               "the mean and eight of ten of %d runs with random failures: luck alone", RUNS);
 }
 
-static void failure_rows(struct ask_table *t, const struct campaign_job *j)
+static void failure_rows(struct figure_table *t, const struct campaign_job *j)
 {
     const struct plan_campaign *r = &j->r;
     const struct plan_range *rate = &r->rate.gpu_hours;
-    double gpus = (double)j->ask.cluster.gpus;
+    double gpus = (double)j->request.cluster.gpus;
     double gpu_hours = r->days.usual * PLAN_DAY_S * gpus / PLAN_HOUR_S;
-    char range[2 * ASK_TEXT_MAX];
+    char range[2 * FIELD_TEXT_MAX];
 
-    snprintf(range, sizeof(range), "%s to %s", ASK_TIME(rate->low * PLAN_HOUR_S / gpus),
-             ASK_TIME(rate->high * PLAN_HOUR_S / gpus));
-    ask_row(t, "between failures", ASK_TIME(r->outage.mtbf_s), range,
-            "%s GPU-hours a failure (%s; range %s to %s)", ASK_SHORT(rate->usual),
-            j->want.gpu_hours_fail > 0 ? "given" : r->rate.usual->name, r->rate.worst->name,
-            r->rate.best->name);
-    snprintf(range, sizeof(range), "%s to %s", ASK_SHORT(gpu_hours / rate->high),
-             ASK_SHORT(gpu_hours / rate->low));
-    ask_row(t, "interruptions", ASK_SHORT(j->interruptions), range,
-            "each costs %s to restart and half an interval of work", ASK_TIME(r->outage.restart_s));
-    ask_figure(t, "interval_s",
-               "%.0f steps; %s takes %s to write; Young says %s, Daly %s; the linear formula's "
-               "goodput is %.1f %%",
-               fmax(1, round(r->interval_s / j->ask.best.time.step_s)),
-               ASK_BYTES(r->checkpoint_bytes), ASK_TIME(r->outage.save_s),
-               ASK_TIME(r->interval_young_s), ASK_TIME(r->interval_daly_s), 100 * r->ettr);
-    ask_figure(t, "spare_nodes",
-               "enough with %.4g %%: %.2g nodes are away on the average (%.0f %% of failures take "
-               "one, for %s)",
-               100 * (j->want.spares_p > 0 ? j->want.spares_p : 0.99), r->mean_away,
-               100 * plan_fact(&j->ask.facts, "hardware_share"),
-               ASK_TIME(j->want.repair_s > 0 ? j->want.repair_s
-                                             : plan_fact(&j->ask.facts, "repair_h") * PLAN_HOUR_S));
+    snprintf(range, sizeof(range), "%s to %s", TEXT_TIME(rate->low * PLAN_HOUR_S / gpus),
+             TEXT_TIME(rate->high * PLAN_HOUR_S / gpus));
+    figure_row(t, "between failures", TEXT_TIME(r->outage.mtbf_s), range,
+               "%s GPU-hours a failure (%s; range %s to %s)", TEXT_SHORT(rate->usual),
+               j->want.gpu_hours_fail > 0 ? "given" : r->rate.usual->name, r->rate.worst->name,
+               r->rate.best->name);
+    snprintf(range, sizeof(range), "%s to %s", TEXT_SHORT(gpu_hours / rate->high),
+             TEXT_SHORT(gpu_hours / rate->low));
+    figure_row(t, "interruptions", TEXT_SHORT(j->interruptions), range,
+               "each costs %s to restart and half an interval of work",
+               TEXT_TIME(r->outage.restart_s));
+    figure_field(t, "interval_s",
+                 "%.0f steps; %s takes %s to write; Young says %s, Daly %s; the linear formula's "
+                 "goodput is %.1f %%",
+                 fmax(1, round(r->interval_s / j->request.best.time.step_s)),
+                 TEXT_BYTES(r->checkpoint_bytes), TEXT_TIME(r->outage.save_s),
+                 TEXT_TIME(r->interval_young_s), TEXT_TIME(r->interval_daly_s), 100 * r->ettr);
+    figure_field(
+        t, "spare_nodes",
+        "enough with %.4g %%: %.2g nodes are away on the average (%.0f %% of failures take "
+        "one, for %s)",
+        100 * (j->want.spares_p > 0 ? j->want.spares_p : 0.99), r->mean_away,
+        100 * plan_fact(&j->request.facts, "hardware_share"),
+        TEXT_TIME(j->want.repair_s > 0 ? j->want.repair_s
+                                       : plan_fact(&j->request.facts, "repair_h") * PLAN_HOUR_S));
 }
 
-static void power_rows(struct ask_table *t, const struct campaign_job *j)
+static void power_rows(struct figure_table *t, const struct campaign_job *j)
 {
     const struct plan_campaign *r = &j->r;
-    char value[ASK_TEXT_MAX];
+    char value[FIELD_TEXT_MAX];
 
-    ask_figure(t, "site_w",
-               "%s of GPUs (%.0f W each, their limit is %.0f), with hosts and a PUE of %.2g",
-               ASK_WATTS(r->gpu_w), r->gpu_w / (double)j->ask.cluster.gpus,
-               j->ask.cluster.gpu.power_w, plan_fact(&j->ask.facts, "pue"));
-    snprintf(value, sizeof(value), "%s kWh", ASK_SHORT(r->site_kwh));
-    ask_row(t, "energy", value, "", "%s kWh of it in GPUs", ASK_SHORT(r->gpu_kwh));
+    figure_field(t, "site_w",
+                 "%s of GPUs (%.0f W each, their limit is %.0f), with hosts and a PUE of %.2g",
+                 TEXT_WATTS(r->gpu_w), r->gpu_w / (double)j->request.cluster.gpus,
+                 j->request.cluster.gpu.power_w, plan_fact(&j->request.facts, "pue"));
+    snprintf(value, sizeof(value), "%s kWh", TEXT_SHORT(r->site_kwh));
+    figure_row(t, "energy", value, "", "%s kWh of it in GPUs", TEXT_SHORT(r->gpu_kwh));
 }
 
-static void money_rows(struct ask_table *t, const struct campaign_job *j)
+static void money_rows(struct figure_table *t, const struct campaign_job *j)
 {
     for (int i = 0; i < PLAN_PAYS; i++) {
         const struct plan_bill *bill = &j->r.bill[i];
 
         if (!bill->known)
-            ask_row(t, plan_pay_names[i], "-", "", "no price is known: give --price");
+            figure_row(t, plan_pay_names[i], "-", "", "no price is known: give --price");
         else if (i == PLAN_SPOT)
-            ask_range(t, plan_pay_names[i], &bill->usd, ask_usd,
-                      "%s days with %s interruptions: %.3g %% of instances a month are taken away",
-                      ASK_SHORT(bill->days), ASK_SHORT(bill->interruptions),
-                      100 * plan_spot_rate(&j->ask.facts, &j->ask.cluster.gpu).usual);
+            figure_range(
+                t, plan_pay_names[i], &bill->usd, text_usd,
+                "%s days with %s interruptions: %.3g %% of instances a month are taken away",
+                TEXT_SHORT(bill->days), TEXT_SHORT(bill->interruptions),
+                100 * plan_spot_rate(&j->request.facts, &j->request.cluster.gpu).usual);
         else
-            ask_range(t, plan_pay_names[i], &bill->usd, ask_usd, "%s a GPU-hour%s%s",
-                      ASK_USD(bill->usd.usual / j->r.gpu_hours.usual),
-                      i == PLAN_RESERVED ? ", 30 to 66 % off" : ", prices of ",
-                      i == PLAN_RESERVED        ? ""
-                      : j->want.price_usd_h > 0 ? "yours"
-                                                : j->ask.cluster.gpu.price_date);
+            figure_range(t, plan_pay_names[i], &bill->usd, text_usd, "%s a GPU-hour%s%s",
+                         TEXT_USD(bill->usd.usual / j->r.gpu_hours.usual),
+                         i == PLAN_RESERVED ? ", 30 to 66 % off" : ", prices of ",
+                         i == PLAN_RESERVED        ? ""
+                         : j->want.price_usd_h > 0 ? "yours"
+                                                   : j->request.cluster.gpu.price_date);
     }
 }
 
@@ -309,46 +314,47 @@ static void campaign_notes(struct cmd_ctx *ctx, const struct campaign_job *j)
 
     buf_addc(&ctx->out, '\n');
     if (j->want.band_low > 0)
-        ask_note(ctx, "The time of a step is measured: the range is that of failure rates.");
+        print_note(ctx, "The time of a step is measured: the range is that of failure rates.");
     else
-        ask_note(ctx, "Error band: %s (n %lld)%s.", r->band.source, (long long)r->band.n,
-                 r->band.stand_in ? "; no run of this very GPU, or of adapters, is among them"
-                                  : "");
-    ask_note(ctx,
-             "Plan for more: GPU-hours that makers published were %.1f to %.1f times such a "
-             "prediction; they hold ablations, evaluation and restarts by hand.",
-             plan_fact(&j->ask.facts, "published_low"), plan_fact(&j->ask.facts, "published_high"));
+        print_note(ctx, "Error band: %s (n %lld)%s.", r->band.source, (long long)r->band.n,
+                   r->band.stand_in ? "; no run of this very GPU, or of adapters, is among them"
+                                    : "");
+    print_note(ctx,
+               "Plan for more: GPU-hours that makers published were %.1f to %.1f times such a "
+               "prediction; they hold ablations, evaluation and restarts by hand.",
+               plan_fact(&j->request.facts, "published_low"),
+               plan_fact(&j->request.facts, "published_high"));
     if (od->known && spot->known)
-        ask_note(ctx,
-                 "Spot or not: on spot the same work takes %.1f %% longer and costs %.0f %% %s; "
-                 "above %.2f of the on-demand price spot no longer pays.",
-                 100 * (spot->days / r->days.usual - 1),
-                 100 * fabs(1 - spot->usd.usual / od->usd.usual),
-                 spot->usd.usual < od->usd.usual ? "less" : "more", r->days.usual / spot->days);
-    if (j->deadline_s > 0 && j->ask.tokens_given) {
+        print_note(ctx,
+                   "Spot or not: on spot the same work takes %.1f %% longer and costs %.0f %% %s; "
+                   "above %.2f of the on-demand price spot no longer pays.",
+                   100 * (spot->days / r->days.usual - 1),
+                   100 * fabs(1 - spot->usd.usual / od->usd.usual),
+                   spot->usd.usual < od->usd.usual ? "less" : "more", r->days.usual / spot->days);
+    if (j->deadline_s > 0 && j->request.tokens_given) {
         bool ok = r->days.usual * PLAN_DAY_S <= j->deadline_s;
         bool sure = r->days.high * PLAN_DAY_S <= j->deadline_s;
 
-        ask_note(ctx, "%s",
-                 sure ? "It is done in time, also at the far end of the range."
-                 : ok ? "It is done in time if the prediction holds; not at the far end "
-                        "of the range."
-                      : "It is not done in time: 'stoker plan cluster' finds how many "
-                        "GPUs are.");
+        print_note(ctx, "%s",
+                   sure ? "It is done in time, also at the far end of the range."
+                   : ok ? "It is done in time if the prediction holds; not at the far end "
+                          "of the range."
+                        : "It is not done in time: 'stoker plan cluster' finds how many "
+                          "GPUs are.");
     }
 }
 
 static void campaign_text(struct cmd_ctx *ctx, const struct campaign_job *j)
 {
-    struct ask_table t;
+    struct figure_table t;
 
-    ask_head(ctx, &j->ask);
-    ask_table_begin(&t, &campaign_doc, j);
+    print_request(ctx, &j->request);
+    figure_begin(&t, &campaign_doc, j);
     time_rows(&t, j);
     failure_rows(&t, j);
     power_rows(&t, j);
     money_rows(&t, j);
-    ask_table_end(&t, ctx);
+    figure_end(&t, ctx);
     campaign_notes(ctx, j);
 }
 
@@ -358,56 +364,57 @@ static enum rc run_campaign(struct cmd_ctx *ctx, struct err *err)
     struct campaign_job j = { 0 };
     enum rc rc;
 
-    if (ask_spec(ctx, &o->ask, &o->price, true, err) || ask_read(&o->ask, &j.ask, err))
+    if (request_spec(ctx, &o->request, &o->price, true, err) ||
+        request_read(&o->request, &j.request, err))
         return err->code;
     j.want.walls = xcalloc(RUNS, sizeof(double));
     rc = read_job(o, &j, err);
-    if (rc == RC_OK && o->ask.json)
+    if (rc == RC_OK && o->request.json)
         fields_write_report(&ctx->out, &campaign_doc, &j);
     else if (rc == RC_OK)
         campaign_text(ctx, &j);
-    if (rc == RC_OK && j.deadline_s > 0 && j.ask.tokens_given &&
+    if (rc == RC_OK && j.deadline_s > 0 && j.request.tokens_given &&
         j.r.days.usual * PLAN_DAY_S > j.deadline_s)
         ctx->status = EXIT_LIMIT;
     free(j.want.walls);
-    ask_release(&j.ask);
+    request_release(&j.request);
     return rc;
 }
 
 #define S campaign_opts
 #define FAILURE_OPTS(S)                                                                            \
-    ASK_OPT(S, 0, "mtbf", STR, mtbf, "COUNT",                                                      \
+    ROW_OPT(S, 0, "mtbf", STR, mtbf, "COUNT",                                                      \
             "GPU-hours a failure (default: by published runs of the hardware)"),                   \
-        ASK_OPT(S, 0, "write", STR, write, "RATE",                                                 \
+        ROW_OPT(S, 0, "write", STR, write, "RATE",                                                 \
                 "bytes a second of a checkpoint, in all (default 0.71 GB/s a node)"),              \
-        ASK_OPT(S, 0, "restart", STR, restart, "TIME", "from a failure to the next step (10m)"),   \
-        ASK_OPT(S, 0, "repair", STR, repair, "TIME", "until a broken node is back (24h)"),         \
-        ASK_OPT(S, 0, "interval", STR, interval, "TIME", "between saves (default: the best)"),     \
-        ASK_OPT(S, 0, "spares", STR, spares, "PERCENT", "how sure spare nodes suffice (99%)")
+        ROW_OPT(S, 0, "restart", STR, restart, "TIME", "from a failure to the next step (10m)"),   \
+        ROW_OPT(S, 0, "repair", STR, repair, "TIME", "until a broken node is back (24h)"),         \
+        ROW_OPT(S, 0, "interval", STR, interval, "TIME", "between saves (default: the best)"),     \
+        ROW_OPT(S, 0, "spares", STR, spares, "PERCENT", "how sure spare nodes suffice (99%)")
 static const struct opt campaign_opts[] = {
-    ASK_FILE(S),
-    ASK_MODEL(S),
-    ASK_GPU(S),
-    ASK_MACHINE(S),
-    ASK_GPUS(S),
-    ASK_TOKENS(S),
-    ASK_OPT(S, 0, "time", STR, days, "TIME",
+    ROW_FILE(S),
+    ROW_MODEL(S),
+    ROW_GPU(S),
+    ROW_MACHINE(S),
+    ROW_GPUS(S),
+    ROW_TOKENS(S),
+    ROW_OPT(S, 0, "time", STR, days, "TIME",
             "as 7d: without --tokens, how many tokens fit into it; with --tokens, a deadline"),
-    ASK_SEQ(S),
-    ASK_BATCH(S),
-    ASK_PRECISION(S),
-    ASK_OPTIMIZER(S),
-    ASK_KERNELS(S),
-    ASK_OPT(S, 0, "config", STR, ask.config, "CONFIG",
+    ROW_SEQ(S),
+    ROW_BATCH(S),
+    ROW_PRECISION(S),
+    ROW_OPTIMIZER(S),
+    ROW_KERNELS(S),
+    ROW_OPT(S, 0, "config", STR, request.config, "CONFIG",
             "a cut such as 'tp8 pp16 zero1 mbs1 sp' (default: the search's choice)"),
-    ASK_OPT(S, 0, "step", STR, step, "TIME", "of a step, measured: nothing is predicted then"),
-    ASK_OPT(S, 0, "price", STR, price, "DOLLARS", "of a GPU-hour on demand"),
+    ROW_OPT(S, 0, "step", STR, step, "TIME", "of a step, measured: nothing is predicted then"),
+    ROW_OPT(S, 0, "price", STR, price, "DOLLARS", "of a GPU-hour on demand"),
     FAILURE_OPTS(S),
-    ASK_OPT(S, 0, "spot-wait", STR, spot_wait, "TIME", "until spot capacity is there again (30m)"),
-    ASK_NUM(S, "lora", ask.lora, 1, 65536, "learn adapters of rank N alone"),
-    ASK_NUM(S, "base-bits", ask.bits, 4, 16,
+    ROW_OPT(S, 0, "spot-wait", STR, spot_wait, "TIME", "until spot capacity is there again (30m)"),
+    ROW_NUM(S, "lora", request.lora, 1, 65536, "learn adapters of rank N alone"),
+    ROW_NUM(S, "base-bits", request.bits, 4, 16,
             "bits of a layer's frozen weight with --lora (default 16)"),
-    ASK_JSON(S),
+    ROW_JSON(S),
     { 0 },
 };
 #undef S
@@ -445,7 +452,7 @@ const struct cmd cmd_plan_campaign = {
 
 /* ---- goodput ---- */
 struct goodput_opts {
-    struct ask_opts ask; /* file, model, gpu, gpus, json */
+    struct request_opts request; /* file, model, gpu, gpus, json */
     const char *checkpoint, *mtbf, *write, *restart, *repair, *interval, *spares;
 };
 
@@ -474,16 +481,16 @@ static enum rc checkpoint_bytes(const struct goodput_opts *o, struct goodput_job
         j->bytes = (double)bytes;
         return RC_OK;
     }
-    if (o->ask.planned) {
-        n = o->ask.planned->counts;
+    if (o->request.planned) {
+        n = o->request.planned->counts;
         j->bytes = plan_fact(&j->facts, "checkpoint_bytes") * (double)n.total;
         return RC_OK;
     }
-    if (!o->ask.model) {
+    if (!o->request.model) {
         err_hint(err, "For example --checkpoint 5.7TB or --model llama-3.1-405b.");
         return err_set(err, RC_USAGE, "there is no --checkpoint and no --model");
     }
-    if (plan_read_model(o->ask.model, &m, err) || plan_model_counts(&m, &n, err))
+    if (plan_read_model(o->request.model, &m, err) || plan_model_counts(&m, &n, err))
         return err->code;
     j->bytes = plan_fact(&j->facts, "checkpoint_bytes") * (double)n.total;
     return RC_OK;
@@ -498,16 +505,16 @@ static enum rc goodput_read(const struct goodput_opts *o, struct arena *a, struc
                                   .repair = o->repair,
                                   .interval = o->interval,
                                   .spares = o->spares };
-    const struct train_job *planned = o->ask.planned;
+    const struct train_job *planned = o->request.planned;
     struct plan_campaign_want w = { 0 };
     double repair;
 
     if (plan_facts_load(a, &j->facts, err) || read_want(&same, &w, err) ||
-        plan_gpu_by_name(o->ask.gpu ? o->ask.gpu : "h100", &j->gpu, err) ||
+        plan_gpu_by_name(o->request.gpu ? o->request.gpu : "h100", &j->gpu, err) ||
         checkpoint_bytes(o, j, err))
         return err->code;
     j->planned = planned;
-    j->gpus = o->ask.gpus;
+    j->gpus = o->request.gpus;
     if (planned) {
         j->gpu = planned->cases[0].cluster.gpu;
         j->gpus = j->gpus ? j->gpus : planned->cases[0].cluster.gpus;
@@ -554,7 +561,7 @@ static void goodput_intervals(struct cmd_ctx *ctx, const struct goodput_job *j)
         { "3 hours", 3 * PLAN_HOUR_S },
     };
     struct table *t = table_new();
-    char a[ASK_TEXT_MAX];
+    char a[FIELD_TEXT_MAX];
 
     table_col(t, "save every", TABLE_LEFT);
     table_col(t, "time", TABLE_RIGHT);
@@ -566,7 +573,7 @@ static void goodput_intervals(struct cmd_ctx *ctx, const struct goodput_job *j)
 
         table_row(t);
         table_cell(t, COLOUR_NONE, "%s", rows[i].name);
-        table_cell(t, COLOUR_NONE, "%s", ask_time(rows[i].s, a));
+        table_cell(t, COLOUR_NONE, "%s", text_time(rows[i].s, a));
         table_cell(t, COLOUR_NONE, "%.2f %%", 100 * saving * good);
         table_cell(t, COLOUR_NONE, "%.2f %%", 100 * (1 - good - saving * good));
         table_cell(t, i ? COLOUR_NONE : COLOUR_BOLD, "%.2f %%", 100 * good);
@@ -599,23 +606,24 @@ static void goodput_text(struct cmd_ctx *ctx, const struct goodput_job *j)
     const struct plan_range *rate = &j->rate.gpu_hours;
     double gpus = (double)j->gpus;
 
-    ask_note(ctx,
-             "%lld x %s fail once in %s (%s to %s): %s GPU-hours a failure (%s). A checkpoint of "
-             "%s is written in %s; a restart takes %s.",
-             (long long)j->gpus, j->gpu.name, ASK_TIME(j->o.mtbf_s),
-             ASK_TIME(rate->low * PLAN_HOUR_S / gpus), ASK_TIME(rate->high * PLAN_HOUR_S / gpus),
-             ASK_SHORT(rate->usual), j->rate.usual->source, ASK_BYTES(j->bytes),
-             ASK_TIME(j->o.save_s), ASK_TIME(j->o.restart_s));
+    print_note(ctx,
+               "%lld x %s fail once in %s (%s to %s): %s GPU-hours a failure (%s). A checkpoint of "
+               "%s is written in %s; a restart takes %s.",
+               (long long)j->gpus, j->gpu.name, TEXT_TIME(j->o.mtbf_s),
+               TEXT_TIME(rate->low * PLAN_HOUR_S / gpus),
+               TEXT_TIME(rate->high * PLAN_HOUR_S / gpus), TEXT_SHORT(rate->usual),
+               j->rate.usual->source, TEXT_BYTES(j->bytes), TEXT_TIME(j->o.save_s),
+               TEXT_TIME(j->o.restart_s));
     buf_addc(&ctx->out, '\n');
     goodput_intervals(ctx, j);
-    ask_note(
+    print_note(
         ctx,
         "\nSaving every %s: %.2f %% by the formula, %.2f %% in %d played runs of 100 failures, "
         "%.2f %% by the linear formula of Kokolis et al. 2025.",
-        ASK_TIME(j->interval_s), 100 * j->goodput, 100 * j->played, RUNS, 100 * j->linear);
+        TEXT_TIME(j->interval_s), 100 * j->goodput, 100 * j->played, RUNS, 100 * j->linear);
     goodput_spares(ctx, j);
-    ask_note(ctx, "\n%lld spare nodes suffice with %.4g %%; %.3g are away on the average.",
-             (long long)j->spares, 100 * j->spares_p, j->away);
+    print_note(ctx, "\n%lld spare nodes suffice with %.4g %%; %.3g are away on the average.",
+               (long long)j->spares, 100 * j->spares_p, j->away);
 }
 
 static void json_planned(struct json_out *w, const void *obj)
@@ -631,7 +639,7 @@ static const struct field goodput_fields[] = {
     FIELD_BY(json_planned),
     FIELD_OF("gpu", S, gpu.name, "kind of GPU"),
     FIELD_OF("gpus", S, gpus, "GPUs of the job"),
-    ASK_RANGE("gpu_hours_a_failure", S, rate.gpu_hours, "GPU-hours between failures"),
+    FIELD_RANGE("gpu_hours_a_failure", S, rate.gpu_hours, "GPU-hours between failures"),
     FIELD_OF("mtbf_s", S, o.mtbf_s, "seconds between failures of the job"),
     FIELD_OF("checkpoint_bytes", S, bytes, "of one save"),
     FIELD_OF("save_s", S, o.save_s, "seconds to write it"),
@@ -657,41 +665,41 @@ static enum rc run_goodput(struct cmd_ctx *ctx, struct err *err)
     struct plan_played played;
     struct arena a = { 0 };
     double *walls = NULL;
-    enum rc rc = ask_spec(ctx, &o->ask, NULL, false, err);
+    enum rc rc = request_spec(ctx, &o->request, NULL, false, err);
 
     if (rc == RC_OK)
         rc = goodput_read(o, &a, &j, err);
-    if (rc == RC_OK && o->ask.planned)
-        train_spec_keep(o->ask.planned, taken);
+    if (rc == RC_OK && o->request.planned)
+        train_spec_keep(o->request.planned, taken);
     if (rc == RC_OK)
         rc = check_progress(j.goodput, &j.o, err);
     if (rc == RC_OK) {
         walls = xcalloc(RUNS, sizeof(*walls));
         plan_outage_play(&j.o, 100 * j.o.mtbf_s, j.interval_s, RUNS, SEED, walls, &played);
         j.played = 100 * j.o.mtbf_s / played.mean;
-        if (o->ask.planned && !o->ask.json)
-            train_spec_print(ctx, o->ask.planned);
-        if (o->ask.json)
+        if (o->request.planned && !o->request.json)
+            train_spec_print(ctx, o->request.planned);
+        if (o->request.json)
             fields_write_report(&ctx->out, &goodput_doc, &j);
         else
             goodput_text(ctx, &j);
     }
     free(walls);
-    train_job_free(o->ask.planned);
+    train_job_free(o->request.planned);
     arena_release(&a);
     return rc;
 }
 
 #define S goodput_opts
 static const struct opt goodput_opts[] = {
-    ASK_FILE(S),
-    ASK_GPU(S),
-    ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "GPUs of the job, which stops as a whole"),
-    ASK_OPT(S, 'm', "model", STR, ask.model, "MODEL",
+    ROW_FILE(S),
+    ROW_GPU(S),
+    ROW_NUM(S, "gpus", request.gpus, 1, PLAN_GPUS_MAX, "GPUs of the job, which stops as a whole"),
+    ROW_OPT(S, 'm', "model", STR, request.model, "MODEL",
             "whose checkpoint it is (14 bytes a parameter)"),
-    ASK_OPT(S, 0, "checkpoint", STR, checkpoint, "BYTES", "instead, as 5.7TB"),
+    ROW_OPT(S, 0, "checkpoint", STR, checkpoint, "BYTES", "instead, as 5.7TB"),
     FAILURE_OPTS(S),
-    ASK_JSON(S),
+    ROW_JSON(S),
     { 0 },
 };
 #undef S

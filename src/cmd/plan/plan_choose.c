@@ -16,11 +16,11 @@ enum use { USE_PRETRAIN, USE_FINETUNE, USE_LORA, USE_SERVE };
 static const char *const use_names[] = { "pretrain", "finetune", "lora", "serve", NULL };
 
 struct choose_opts {
-    struct ask_opts ask;
+    struct request_opts request;
     const char *use, *budget, *deadline, *price;
 };
 
-struct choice {
+struct gpu_choice {
     struct plan_gpu gpu;
     struct plan_sized s;
     bool fits, affordable;
@@ -36,10 +36,10 @@ struct choice {
 };
 
 struct choose_job {
-    struct ask ask;
+    struct run_request request;
     enum use use;
     double budget, days; /* 0: none */
-    struct choice row[KINDS], *rows;
+    struct gpu_choice row[KINDS], *rows;
     size_t count;
     int best; /* -1: none */
     const char *choice;
@@ -62,10 +62,10 @@ static bool serve_tp_runs(const struct plan_model *m, int64_t tp)
 
 /* The fewest: tensor parallelism inside a node, above it a pipeline over nodes that are as full as
  * their size can be cut. */
-static void serve_gpus(const struct choose_job *j, double need, double room, struct choice *c,
+static void serve_gpus(const struct choose_job *j, double need, double room, struct gpu_choice *c,
                        int64_t *tp)
 {
-    const struct plan_model *m = &j->ask.model;
+    const struct plan_model *m = &j->request.model;
     struct plan_cluster node;
 
     plan_cluster_usual(&c->gpu, SERVE_GPUS_MAX, &node);
@@ -80,9 +80,11 @@ static void serve_gpus(const struct choose_job *j, double need, double room, str
     c->gpus = *tp * (int64_t)ceil(need / ((double)*tp * room));
 }
 
-static void serve_choice(const struct choose_job *j, const struct ask_opts *o, struct choice *c)
+static void serve_choice(const struct choose_job *j, const struct request_opts *o,
+                         struct gpu_choice *c)
 {
-    double weights = 2 * (double)j->ask.counts.total, active = 2 * (double)j->ask.counts.active;
+    double weights = 2 * (double)j->request.counts.total,
+           active = 2 * (double)j->request.counts.active;
     double room = (double)c->gpu.mem_bytes * 0.9 - plan_memory_default.context_bytes;
     int64_t most = o->gpus ? o->gpus : SERVE_GPUS_MAX, tp;
 
@@ -96,17 +98,18 @@ static void serve_choice(const struct choose_job *j, const struct ask_opts *o, s
                  (long long)c->gpus);
 }
 
-static void train_choice(const struct choose_job *j, const struct ask_opts *o, struct choice *c)
+static void train_choice(const struct choose_job *j, const struct request_opts *o,
+                         struct gpu_choice *c)
 {
-    struct plan_size_want w = { .best = j->ask.want, .days = j->days, .parts = true };
+    struct plan_size_want w = { .best = j->request.want, .days = j->days, .parts = true };
     struct plan_sized before;
     struct err err = { 0 };
 
-    w.campaign.tokens = j->ask.tokens;
+    w.campaign.tokens = j->request.tokens;
     w.campaign.price_usd_h = c->gpu.price_usd_h;
     w.most = o->gpus ? o->gpus : j->use == USE_PRETRAIN ? 16384 : 1024;
-    if (plan_size_for(&j->ask.facts, &j->ask.model, &j->ask.counts, &c->gpu, &w, &c->s, &before,
-                      &err)) {
+    if (plan_size_for(&j->request.facts, &j->request.model, &j->request.counts, &c->gpu, &w, &c->s,
+                      &before, &err)) {
         str_copy(c->why_not, sizeof(c->why_not), err.msg);
         return;
     }
@@ -154,7 +157,7 @@ static enum rc read_kind_price(const char *word, double usd[KINDS], struct err *
         err_hint(err, "Leave one of them out.");
         return err_set(err, RC_USAGE, "option '--price' has '%s' twice", kinds[i]);
     }
-    return ask_money("--price", equals + 1, &usd[i], err);
+    return option_money("--price", equals + 1, &usd[i], err);
 }
 
 /* "2.50" is of every kind; "h100=2.10,h200=3" of those it names; 0: the catalogue's. */
@@ -164,7 +167,7 @@ static enum rc read_prices(const char *text, double usd[KINDS], struct err *err)
     double all;
 
     if (!strchr(text, '=')) {
-        if (ask_money("--price", text, &all, err))
+        if (option_money("--price", text, &all, err))
             return err->code;
         for (int i = 0; i < KINDS; i++)
             usd[i] = all;
@@ -202,7 +205,7 @@ static int sheet_gigabytes(const struct plan_gpu *g)
 }
 
 /* The cheapest that does what is asked; without prices the fewest GPUs. */
-static bool better(const struct choice *a, const struct choice *b)
+static bool better(const struct gpu_choice *a, const struct gpu_choice *b)
 {
     if (isnan(a->usd) != isnan(b->usd))
         return !isnan(a->usd);
@@ -214,17 +217,17 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
     double seconds = 0, usd[KINDS] = { 0 };
 
     if ((o->price && read_prices(o->price, usd, err)) ||
-        (o->budget && ask_money("--budget", o->budget, &j->budget, err)) ||
-        (o->deadline && ask_seconds("--deadline", o->deadline, &seconds, err)))
+        (o->budget && option_money("--budget", o->budget, &j->budget, err)) ||
+        (o->deadline && option_seconds("--deadline", o->deadline, &seconds, err)))
         return err->code;
     j->days = seconds / PLAN_DAY_S;
-    if (!j->ask.tokens_given && j->use != USE_PRETRAIN)
-        j->ask.tokens = 1e9;
+    if (!j->request.tokens_given && j->use != USE_PRETRAIN)
+        j->request.tokens = 1e9;
     j->best = -1;
     j->rows = j->row;
     j->count = KINDS;
     for (int i = 0; i < KINDS; i++) {
-        struct choice *c = &j->rows[i];
+        struct gpu_choice *c = &j->rows[i];
 
         if (plan_gpu_by_name(kinds[i], &c->gpu, err))
             return err->code;
@@ -233,14 +236,14 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
             str_copy(c->gpu.price_date, sizeof(c->gpu.price_date), "given");
         }
         if (j->use == USE_SERVE)
-            serve_choice(j, &o->ask, c);
+            serve_choice(j, &o->request, c);
         else
-            train_choice(j, &o->ask, c);
+            train_choice(j, &o->request, c);
         if (c->fits && c->affordable && (j->best < 0 || better(c, &j->rows[j->best])))
             j->best = i;
     }
     for (int i = 0; i < KINDS; i++) {
-        struct choice *c = &j->rows[i];
+        struct gpu_choice *c = &j->rows[i];
 
         c->sheet_gb = sheet_gigabytes(&c->gpu);
         c->shown_gpus = c->fits ? c->gpus : 0;
@@ -257,7 +260,7 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
 }
 
 /* ---- figures ---- */
-#define S struct choice
+#define S struct gpu_choice
 #define CHOICE_FIELDS(metric_key, metric_doc, metric_title, usd_key, usd_doc, usd_title)           \
     FIELD_OF("gpu", S, gpu.alias, "kind of GPU", .title = "GPU", .flags = TABLE_WHOLE),            \
         FIELD_OF(NULL, S, sheet_gb, "", .title = "GB"),                                            \
@@ -275,8 +278,8 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
         FIELD_OF("fits", S, fits, "some number of them does it"),                                  \
         FIELD_OF("gpus", S, shown_gpus, "the fewest", .title = "GPUs", .above_0 = true),           \
         FIELD_OF(metric_key, S, shown_metric, metric_doc, .title = (metric_title),                 \
-                 .words = ask_short),                                                              \
-        FIELD_OF(usd_key, S, shown_usd, usd_doc, .title = (usd_title), .words = ask_usd),          \
+                 .words = text_short),                                                             \
+        FIELD_OF(usd_key, S, shown_usd, usd_doc, .title = (usd_title), .words = text_usd),         \
         FIELD_OF("affordable", S, shown_affordable, "it is within the budget"),                    \
         FIELD_OF(NULL, S, remark, "", .title = "", .flags = TABLE_WRAP, .colour = COLOUR_DIM)
 static const struct field train_fields[] = {
@@ -292,7 +295,7 @@ static FIELD_TABLE(serve_table, "kind of GPU that serves", S, serve_fields);
 
 #define S struct choose_job
 #define CHOOSE_FIELDS(table)                                                                       \
-    FIELD_OF("model", S, ask.model.name, "that is trained or served"),                             \
+    FIELD_OF("model", S, request.model.name, "that is trained or served"),                         \
         FIELD_NAME_OF("use", S, use, use_names, "what for"),                                       \
         FIELD_OF("choice", S, choice, "the cheapest that does it; null: none does"),               \
         FIELD_SUBS("gpus", S, rows, count, table, "kinds that were compared")
@@ -305,38 +308,39 @@ static FIELD_TABLE(choose_serve_doc, "stoker.plan-choose/1", S, choose_serve_fie
 /* ---- text ---- */
 static void choose_reason(struct cmd_ctx *ctx, const struct choose_job *j)
 {
-    const struct choice *c = &j->rows[j->best < 0 ? 0 : j->best], *next = NULL;
-    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
+    const struct gpu_choice *c = &j->rows[j->best < 0 ? 0 : j->best], *next = NULL;
+    char a[FIELD_TEXT_MAX], b[FIELD_TEXT_MAX];
 
     if (j->best < 0) {
-        ask_note(ctx,
-                 "\nNone of them does it: a larger budget, a later deadline or a smaller model "
-                 "would.");
+        print_note(ctx,
+                   "\nNone of them does it: a larger budget, a later deadline or a smaller model "
+                   "would.");
         return;
     }
     for (int i = 0; i < KINDS; i++)
         if (i != j->best && j->rows[i].fits && j->rows[i].affordable &&
             (!next || better(&j->rows[i], next)))
             next = &j->rows[i];
-    ask_note(ctx, "\n%s: %lld of them %s %s%s for the least money%s.", c->gpu.name,
-             (long long)c->gpus, c->gpus == 1 ? "holds" : "hold", j->ask.model.name,
-             j->days > 0 ? ", in time," : "",
-             isnan(c->usd) ? " that is known (no price: the fewest GPUs)" : "");
+    print_note(ctx, "\n%s: %lld of them %s %s%s for the least money%s.", c->gpu.name,
+               (long long)c->gpus, c->gpus == 1 ? "holds" : "hold", j->request.model.name,
+               j->days > 0 ? ", in time," : "",
+               isnan(c->usd) ? " that is known (no price: the fewest GPUs)" : "");
     if (next && !isnan(next->usd) && !isnan(c->usd))
-        ask_note(ctx, "The runner-up is %s: %s against %s.", next->gpu.name, ask_usd(next->usd, a),
-                 ask_usd(c->usd, b));
+        print_note(ctx, "The runner-up is %s: %s against %s.", next->gpu.name,
+                   text_usd(next->usd, a), text_usd(c->usd, b));
     if (str_eq(c->gpu.price_date, "given"))
-        ask_note(ctx, "The price is the one that was given.");
+        print_note(ctx, "The price is the one that was given.");
     else
-        ask_note(ctx, "Prices are of %s and vary between clouds by a factor of two to three.",
-                 c->gpu.price_date[0] ? c->gpu.price_date : "no date");
+        print_note(ctx, "Prices are of %s and vary between clouds by a factor of two to three.",
+                   c->gpu.price_date[0] ? c->gpu.price_date : "no date");
     if (j->use == USE_SERVE)
-        ask_note(ctx, "Tokens/s are the bound of one stream: memory bandwidth over the bytes of "
-                      "active weights. 16-bit weights, a fifth of their size for keys and values. "
-                      "GPUs: tensor parallelism inside a node, in a size that divides heads and "
-                      "MLP, and a pipeline over nodes.");
+        print_note(ctx,
+                   "Tokens/s are the bound of one stream: memory bandwidth over the bytes of "
+                   "active weights. 16-bit weights, a fifth of their size for keys and values. "
+                   "GPUs: tensor parallelism inside a node, in a size that divides heads and "
+                   "MLP, and a pipeline over nodes.");
     else
-        ask_note(
+        print_note(
             ctx,
             "%s, %s tokens in sequences of %lld, 5 %% of memory kept free; the fewest "
             "GPUs of a node, or whole nodes, that %s. GPUs without published runs take another's "
@@ -344,61 +348,61 @@ static void choose_reason(struct cmd_ctx *ctx, const struct choose_job *j)
             j->use == USE_LORA       ? "Adapters of rank 16"
             : j->use == USE_FINETUNE ? "All weights, fine-tuning"
                                      : "All weights",
-            ask_short(j->ask.tokens, a), (long long)j->ask.want.seq,
+            text_short(j->request.tokens, a), (long long)j->request.want.seq,
             j->days > 0 ? "are in time" : "hold the job");
 }
 
 static enum rc run_choose(struct cmd_ctx *ctx, struct err *err)
 {
     const struct choose_opts *o = ctx->opts;
-    struct ask_opts ask = o->ask;
+    struct request_opts request = o->request;
     struct choose_job *j;
-    struct ask a;
+    struct run_request a;
     enum rc rc;
     int use = 0;
 
     while (o->use && use_names[use] && !str_eq(use_names[use], o->use))
         use++;
     if (use == USE_LORA)
-        ask.lora = LORA_RANK;
-    if (!ask.batch && use != USE_PRETRAIN)
-        ask.batch = 64;
-    if (ask_read(&ask, &a, err))
+        request.lora = LORA_RANK;
+    if (!request.batch && use != USE_PRETRAIN)
+        request.batch = 64;
+    if (request_read(&request, &a, err))
         return err->code;
     j = arena_new(&a.arena, struct choose_job);
-    j->ask = a;
+    j->request = a;
     j->use = (enum use)use;
     rc = choose(o, j, err);
     if (rc == RC_OK && j->best < 0)
         ctx->status = EXIT_LIMIT;
-    if (rc == RC_OK && o->ask.json) {
+    if (rc == RC_OK && o->request.json) {
         fields_write_report(&ctx->out, use == USE_SERVE ? &choose_serve_doc : &choose_train_doc, j);
     } else if (rc == RC_OK) {
         fields_print(&ctx->out, &ctx->out_term, use == USE_SERVE ? &serve_table : &train_table,
                      j->rows, j->count, j->best);
         choose_reason(ctx, j);
     }
-    ask_release(&a);
+    request_release(&a);
     return rc;
 }
 
 #define S choose_opts
 static const struct opt choose_opts[] = {
-    ASK_MODEL(S),
+    ROW_MODEL(S),
     { 'u', "use", OPT_STR, offsetof(struct S, use), "WHICH", "pretrain|finetune|lora|serve", 0, 0,
       "pretrain (default), finetune, lora or serve" },
-    ASK_OPT(S, 'b', "budget", STR, budget, "DOLLARS",
+    ROW_OPT(S, 'b', "budget", STR, budget, "DOLLARS",
             "of the run; for serving of a month, as 40K or 1.5M"),
-    ASK_OPT(S, 'd', "deadline", STR, deadline, "TIME", "as 14d"),
-    ASK_OPT(S, 0, "price", STR, price, "DOLLARS",
+    ROW_OPT(S, 'd', "deadline", STR, deadline, "TIME", "as 14d"),
+    ROW_OPT(S, 0, "price", STR, price, "DOLLARS",
             "of a GPU-hour, for all kinds, or as h100=2.10,h200=3 (default: the catalogue's)"),
-    ASK_TOKENS(S),
-    ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "at most so many GPUs"),
-    ASK_SEQ(S),
-    ASK_BATCH(S),
-    ASK_PRECISION(S),
-    ASK_KERNELS(S),
-    ASK_JSON(S),
+    ROW_TOKENS(S),
+    ROW_NUM(S, "gpus", request.gpus, 1, PLAN_GPUS_MAX, "at most so many GPUs"),
+    ROW_SEQ(S),
+    ROW_BATCH(S),
+    ROW_PRECISION(S),
+    ROW_KERNELS(S),
+    ROW_JSON(S),
     { 0 },
 };
 #undef S
@@ -424,7 +428,7 @@ const struct cmd cmd_plan_choose = {
 
 /* ---- recompute ---- */
 struct recompute_opts {
-    struct ask_opts ask;
+    struct request_opts request;
 };
 
 struct trade {
@@ -440,7 +444,7 @@ struct trade {
 enum { TRADES_MAX = 12 };
 
 struct recompute_job {
-    struct ask ask; /* first: see ask_json_best() */
+    struct run_request request; /* first: see request_json_best() */
     struct plan_consts k;
     uint64_t limit;
     struct trade row[TRADES_MAX], *rows;
@@ -475,7 +479,7 @@ static void trade_add(struct recompute_job *j, enum plan_recompute rc, int32_t e
 {
     struct trade *t = &j->rows[j->count++];
 
-    t->config = j->ask.best.config;
+    t->config = j->request.best.config;
     t->config.recompute = rc;
     t->config.recompute_every = every;
     t->config.precision = p;
@@ -485,11 +489,12 @@ static void trade_add(struct recompute_job *j, enum plan_recompute rc, int32_t e
     else
         snprintf(t->name, sizeof(t->name), "%s", plan_recompute_names[rc]);
     t->step_s = t->paid = (double)NAN;
-    t->valid = plan_config_rule(&j->ask.model, &j->ask.cluster, &t->config) == PLAN_RULE_OK;
+    t->valid = plan_config_rule(&j->request.model, &j->request.cluster, &t->config) == PLAN_RULE_OK;
     if (!t->valid)
         return;
-    plan_memory_of(&j->ask.model, &j->ask.counts, &t->config, &j->k.memory, &t->memory);
-    plan_time_of(&j->ask.model, &j->ask.counts, &j->ask.cluster, &t->config, &j->k, &t->time);
+    plan_memory_of(&j->request.model, &j->request.counts, &t->config, &j->k.memory, &t->memory);
+    plan_time_of(&j->request.model, &j->request.counts, &j->request.cluster, &t->config, &j->k,
+                 &t->time);
     t->fits = t->memory.total <= j->limit;
     t->saved_bytes = (int64_t)j->rows[0].memory.total - (int64_t)t->memory.total;
     t->step_s = t->time.step_s;
@@ -498,7 +503,7 @@ static void trade_add(struct recompute_job *j, enum plan_recompute rc, int32_t e
 
 static void trades_of(struct recompute_job *j)
 {
-    enum plan_precision p = j->ask.best.config.precision;
+    enum plan_precision p = j->request.best.config.precision;
 
     j->rows = j->row;
     trade_add(j, PLAN_RECOMPUTE_NONE, 1, p);
@@ -508,7 +513,7 @@ static void trades_of(struct recompute_job *j)
         trade_add(j, PLAN_RECOMPUTE_FULL, every, p);
     trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_BF16_GRADS);
     trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_PURE16);
-    if (j->ask.cluster.gpu.fp8_flops > 0)
+    if (j->request.cluster.gpu.fp8_flops > 0)
         trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_FP8);
     trade_add(j, PLAN_RECOMPUTE_NONE, 1, PLAN_FP32);
     j->choice = -1;
@@ -537,7 +542,7 @@ static const struct field trade_fields[] = {
              .scale = 1 / 0x1p30),
     FIELD_OF("saved_bytes", S, saved_bytes, "against no recomputation", .title = "saved",
              .fmt = "%+.1f", .scale = 1 / 0x1p30),
-    FIELD_OF("step_s", S, step_s, "seconds of a step", .title = "step", .words = ask_time),
+    FIELD_OF("step_s", S, step_s, "seconds of a step", .title = "step", .words = text_time),
     FIELD_OF("paid", S, paid, "share that the step is longer", .title = "paid", .fmt = "%+.1f %%",
              .scale = 100),
     FIELD_OF("again", S, again, "what is computed again"),
@@ -547,8 +552,8 @@ static FIELD_TABLE(trade_table, "option", S, trade_fields);
 
 #define S struct recompute_job
 static const struct field recompute_fields[] = {
-    FIELD_BY(ask_json_model),
-    FIELD_BY(ask_json_best),
+    FIELD_BY(request_json_model),
+    FIELD_BY(request_json_best),
     FIELD_OF("limit_bytes", S, limit, "that a GPU has"),
     FIELD_OF("choice", S, chosen, "place in options; null: nothing fits"),
     FIELD_SUBS("options", S, rows, count, &trade_table, "kinds of recomputation and precision"),
@@ -561,7 +566,7 @@ static void recompute_text(struct cmd_ctx *ctx, const struct recompute_job *j)
     const struct trade *pick = &j->rows[j->choice < 0 ? 0 : j->choice];
     struct table *t = table_new();
 
-    ask_head(ctx, &j->ask);
+    print_request(ctx, &j->request);
     fields_columns(t, &trade_table);
     table_col(t, "fits", TABLE_LEFT);
     table_col(t, "what is computed again", TABLE_LEFT | TABLE_WRAP);
@@ -582,17 +587,18 @@ static void recompute_text(struct cmd_ctx *ctx, const struct recompute_job *j)
     table_print(t, &ctx->out_term, 0, &ctx->out);
     table_free(t);
     if (j->choice < 0)
-        ask_note(ctx, "\nNothing fits with this cut: 'stoker plan train' searches others.");
+        print_note(ctx, "\nNothing fits with this cut: 'stoker plan train' searches others.");
     else
-        ask_note(ctx,
-                 "\n%s recomputation in %s: the fastest that fits %.1f GiB and keeps fp32 master "
-                 "weights. Saved bytes are of the fullest GPU.%s",
-                 plan_recompute_names[pick->config.recompute],
-                 plan_precision_names[pick->config.precision], (double)j->limit / 0x1p30,
-                 pick->config.precision == PLAN_FP8
-                     ? " fp8 needs a recipe that was shown to learn as well as bf16 (DeepSeek-V3, "
-                       "arXiv 2412.19437, is one); --precision bf16 rows are the safe ones."
-                     : "");
+        print_note(
+            ctx,
+            "\n%s recomputation in %s: the fastest that fits %.1f GiB and keeps fp32 master "
+            "weights. Saved bytes are of the fullest GPU.%s",
+            plan_recompute_names[pick->config.recompute],
+            plan_precision_names[pick->config.precision], (double)j->limit / 0x1p30,
+            pick->config.precision == PLAN_FP8
+                ? " fp8 needs a recipe that was shown to learn as well as bf16 (DeepSeek-V3, "
+                  "arXiv 2412.19437, is one); --precision bf16 rows are the safe ones."
+                : "");
 }
 
 static enum rc run_recompute(struct cmd_ctx *ctx, struct err *err)
@@ -601,37 +607,37 @@ static enum rc run_recompute(struct cmd_ctx *ctx, struct err *err)
     struct recompute_job j = { 0 };
     enum rc rc;
 
-    if (ask_read(&o->ask, &j.ask, err))
+    if (request_read(&o->request, &j.request, err))
         return err->code;
-    plan_cluster_usual(&j.ask.gpu, o->ask.gpus ? o->ask.gpus : 8, &j.ask.cluster);
-    j.limit = (uint64_t)((double)j.ask.gpu.mem_bytes * (1 - j.ask.want.free_share));
-    rc = ask_best(&j.ask, &o->ask, err);
+    plan_cluster_usual(&j.request.gpu, o->request.gpus ? o->request.gpus : 8, &j.request.cluster);
+    j.limit = (uint64_t)((double)j.request.gpu.mem_bytes * (1 - j.request.want.free_share));
+    rc = request_best(&j.request, &o->request, err);
     if (rc == RC_OK)
-        rc = plan_consts_builtin(&j.ask.gpu, &j.k, err);
+        rc = plan_consts_builtin(&j.request.gpu, &j.k, err);
     if (rc == RC_OK) {
         trades_of(&j);
-        if (o->ask.json)
+        if (o->request.json)
             fields_write_report(&ctx->out, &recompute_doc, &j);
         else
             recompute_text(ctx, &j);
         ctx->status = j.choice < 0 ? EXIT_LIMIT : 0;
     }
-    ask_release(&j.ask);
+    request_release(&j.request);
     return rc;
 }
 
 #define S recompute_opts
 static const struct opt recompute_opts[] = {
-    ASK_MODEL(S),
-    ASK_GPU(S),
-    ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "GPUs in all (default 8)"),
-    ASK_SEQ(S),
-    ASK_BATCH(S),
-    ASK_PRECISION(S),
-    ASK_KERNELS(S),
-    ASK_OPT(S, 0, "config", STR, ask.config, "CONFIG",
+    ROW_MODEL(S),
+    ROW_GPU(S),
+    ROW_NUM(S, "gpus", request.gpus, 1, PLAN_GPUS_MAX, "GPUs in all (default 8)"),
+    ROW_SEQ(S),
+    ROW_BATCH(S),
+    ROW_PRECISION(S),
+    ROW_KERNELS(S),
+    ROW_OPT(S, 0, "config", STR, request.config, "CONFIG",
             "a cut such as 'tp8 zero1 mbs1 sp' (default: the search's choice)"),
-    ASK_JSON(S),
+    ROW_JSON(S),
     { 0 },
 };
 #undef S

@@ -11,14 +11,14 @@
 #include <math.h>
 
 struct cluster_opts {
-    struct ask_opts ask;
+    struct request_opts request;
     const char *deadline, *data, *node_price, *price;
     int64_t keep, years;
     bool sure;
 };
 
 struct cluster_job {
-    struct ask ask; /* first: see ask_json_best() */
+    struct run_request request; /* first: see request_json_best() */
     struct plan_size_want want;
     struct plan_sized s, before;
     struct plan_cost_want cost_want;
@@ -34,17 +34,17 @@ static enum rc cluster_read(const struct cluster_opts *o, struct cluster_job *j,
         err_hint(err, "For example --deadline 30d.");
         return err_set(err, RC_USAGE, "there is no --deadline");
     }
-    if (ask_seconds("--deadline", o->deadline, &seconds, err) ||
-        (o->price && ask_money("--price", o->price, &j->want.campaign.price_usd_h, err)) ||
-        (o->node_price && ask_money("--node-price", o->node_price, &j->cost_want.node_usd, err)))
+    if (option_seconds("--deadline", o->deadline, &seconds, err) ||
+        (o->price && option_money("--price", o->price, &j->want.campaign.price_usd_h, err)) ||
+        (o->node_price && option_money("--node-price", o->node_price, &j->cost_want.node_usd, err)))
         return err->code;
     if (o->data && units_bytes_parse(o->data, &bytes, err))
         return err_ctx(err, "option '--data'");
-    j->want.best = j->ask.want;
-    j->want.campaign.tokens = j->ask.tokens;
+    j->want.best = j->request.want;
+    j->want.campaign.tokens = j->request.tokens;
     j->want.days = seconds / PLAN_DAY_S;
     j->want.sure = o->sure;
-    j->want.most = o->ask.gpus;
+    j->want.most = o->request.gpus;
     j->cost_want.data_bytes = (double)bytes;
     j->cost_want.kept = (double)o->keep;
     j->cost_want.own_years = (double)o->years;
@@ -53,13 +53,13 @@ static enum rc cluster_read(const struct cluster_opts *o, struct cluster_job *j,
 
 static enum rc cluster_answer(struct cluster_job *j, struct err *err)
 {
-    if (plan_size_for(&j->ask.facts, &j->ask.model, &j->ask.counts, &j->ask.gpu, &j->want, &j->s,
-                      &j->before, err))
+    if (plan_size_for(&j->request.facts, &j->request.model, &j->request.counts, &j->request.gpu,
+                      &j->want, &j->s, &j->before, err))
         return err->code;
-    j->ask.cluster = j->s.cluster;
-    j->ask.best = j->s.best;
+    j->request.cluster = j->s.cluster;
+    j->request.best = j->s.best;
     j->cost_want.spares = j->s.campaign.spares;
-    plan_cost_of(&j->ask.facts, &j->s, j->ask.tokens, &j->cost_want, &j->cost);
+    plan_cost_of(&j->request.facts, &j->s, j->request.tokens, &j->cost_want, &j->cost);
     if (!j->cost.rent_known)
         j->cost.rent_gpus.low = (double)NAN;
     if (!j->cost.buy_known)
@@ -70,22 +70,23 @@ static enum rc cluster_answer(struct cluster_job *j, struct err *err)
 /* ---- figures ---- */
 #define S struct plan_cost
 static const struct field rent_fields[] = {
-    ASK_RANGE("gpus_usd", S, rent_gpus, "dollars of GPU-hours", .title = "rent: GPUs",
-              .words = ask_usd, .left_out = true),
-    ASK_RANGE("storage_usd", S, rent_storage, "of fast storage", .title = "rent: storage",
-              .words = ask_usd),
-    ASK_RANGE("network_usd", S, rent_network, "of what leaves the cloud", .title = "rent: network",
-              .words = ask_usd),
+    FIELD_RANGE("gpus_usd", S, rent_gpus, "dollars of GPU-hours", .title = "rent: GPUs",
+                .words = text_usd, .left_out = true),
+    FIELD_RANGE("storage_usd", S, rent_storage, "of fast storage", .title = "rent: storage",
+                .words = text_usd),
+    FIELD_RANGE("network_usd", S, rent_network, "of what leaves the cloud",
+                .title = "rent: network", .words = text_usd),
 };
 static FIELD_TABLE(rent_table, "rent", S, rent_fields);
 static const struct field buy_fields[] = {
-    ASK_RANGE("gpus_usd", S, buy_gpus, "dollars of nodes", .title = "buy: GPUs", .words = ask_usd),
-    ASK_RANGE("storage_usd", S, rent_storage, "of fast storage, rented", .title = "buy: storage",
-              .words = ask_usd),
-    ASK_RANGE("network_usd", S, buy_network, "of switches and cables", .title = "buy: network",
-              .words = ask_usd),
+    FIELD_RANGE("gpus_usd", S, buy_gpus, "dollars of nodes", .title = "buy: GPUs",
+                .words = text_usd),
+    FIELD_RANGE("storage_usd", S, rent_storage, "of fast storage, rented", .title = "buy: storage",
+                .words = text_usd),
+    FIELD_RANGE("network_usd", S, buy_network, "of switches and cables", .title = "buy: network",
+                .words = text_usd),
     FIELD_OF("power_usd", S, buy_power, "of energy for the run", .title = "buy: power",
-             .words = ask_usd),
+             .words = text_usd),
     FIELD_OF("switches", S, switches, "of 64 ports"),
     FIELD_OF("break_even_hours", S, break_even_hours, "of use, from which buying is cheaper",
              .above_0 = true),
@@ -95,15 +96,15 @@ static FIELD_TABLE(buy_table, "buy", S, buy_fields);
 
 #define S struct cluster_job
 static const struct field cluster_fields[] = {
-    FIELD_BY(ask_json_model),
-    FIELD_OF("tokens", S, ask.tokens, "to train on"),
+    FIELD_BY(request_json_model),
+    FIELD_OF("tokens", S, request.tokens, "to train on"),
     FIELD_OF("deadline_days", S, want.days, "that are asked for"),
-    FIELD_BY(ask_json_best),
+    FIELD_BY(request_json_best),
     FIELD_OF("nodes", S, cost.nodes, "machines, spare ones included", .title = "nodes"),
     FIELD_OF("spare_nodes", S, s.campaign.spares, "that suffice with 99 %"),
-    ASK_RANGE("days", S, s.campaign.days, "of the run", .title = "days", .words = ask_short),
-    ASK_RANGE("gpu_hours", S, s.campaign.gpu_hours, "of the run", .title = "GPU-hours",
-              .words = ask_short),
+    FIELD_RANGE("days", S, s.campaign.days, "of the run", .title = "days", .words = text_short),
+    FIELD_RANGE("gpu_hours", S, s.campaign.gpu_hours, "of the run", .title = "GPU-hours",
+                .words = text_short),
     FIELD_OF("data_bytes", S, cost.data_bytes, "of training data"),
     FIELD_OF("checkpoint_bytes", S, cost.kept_bytes, "of checkpoints that are kept"),
     FIELD_SUB("rent", S, cost, &rent_table, "what renting costs"),
@@ -118,24 +119,24 @@ static FIELD_TABLE(cluster_doc, "stoker.plan-cluster/1", S, cluster_fields);
 #undef S
 
 /* ---- text ---- */
-static void size_rows(struct ask_table *t, const struct cluster_job *j)
+static void size_rows(struct figure_table *t, const struct cluster_job *j)
 {
     const struct plan_campaign *c = &j->s.campaign;
-    char gpus[ASK_TEXT_MAX];
+    char gpus[FIELD_TEXT_MAX];
 
     snprintf(gpus, sizeof(gpus), "%lld", (long long)j->s.cluster.gpus);
     if (j->before.cluster.gpus)
-        ask_row(t, "GPUs", gpus, "", "the next smaller, %lld, takes %s days",
-                (long long)j->before.cluster.gpus, ASK_SHORT(j->before.campaign.days.usual));
+        figure_row(t, "GPUs", gpus, "", "the next smaller, %lld, takes %s days",
+                   (long long)j->before.cluster.gpus, TEXT_SHORT(j->before.campaign.days.usual));
     else
-        ask_row(t, "GPUs", gpus, "", "the fewest whole nodes that hold the job");
-    ask_figure(t, "nodes", "%lld to compute and %lld spare (enough with 99 %%)",
-               (long long)(j->cost.nodes - c->spares), (long long)c->spares);
-    ask_figure(t, "days", "deadline %.4g; goodput %.1f %%", j->want.days, 100 * c->goodput);
-    ask_figure(t, "gpu_hours", "%s tokens", ASK_SHORT(j->ask.tokens));
+        figure_row(t, "GPUs", gpus, "", "the fewest whole nodes that hold the job");
+    figure_field(t, "nodes", "%lld to compute and %lld spare (enough with 99 %%)",
+                 (long long)(j->cost.nodes - c->spares), (long long)c->spares);
+    figure_field(t, "days", "deadline %.4g; goodput %.1f %%", j->want.days, 100 * c->goodput);
+    figure_field(t, "gpu_hours", "%s tokens", TEXT_SHORT(j->request.tokens));
 }
 
-static void rent_rows(struct ask_table *t, const struct cluster_job *j)
+static void rent_rows(struct figure_table *t, const struct cluster_job *j)
 {
     const struct plan_cost *c = &j->cost;
     struct plan_range sum = { c->rent_gpus.low + c->rent_storage.low + c->rent_network.low,
@@ -145,72 +146,73 @@ static void rent_rows(struct ask_table *t, const struct cluster_job *j)
     t->fields = &rent_table;
     t->obj = c;
     if (c->rent_known)
-        ask_figure(t, "gpus_usd", "%s GPU-hours on demand",
-                   ASK_SHORT(j->s.campaign.gpu_hours.usual));
+        figure_field(t, "gpus_usd", "%s GPU-hours on demand",
+                     TEXT_SHORT(j->s.campaign.gpu_hours.usual));
     else
-        ask_row(t, "rent: GPUs", "-", "", "no price of a %s is known: give --price",
-                j->ask.gpu.name);
-    ask_figure(t, "storage_usd", "%s of data and %s of checkpoints on fast storage for %.2g months",
-               ASK_BYTES(c->data_bytes), ASK_BYTES(c->kept_bytes), c->months);
-    ask_figure(t, "network_usd",
-               "taking the last checkpoint (%s) home; links between nodes are in the instances' "
-               "price",
-               ASK_BYTES(c->egress_bytes));
+        figure_row(t, "rent: GPUs", "-", "", "no price of a %s is known: give --price",
+                   j->request.gpu.name);
+    figure_field(t, "storage_usd",
+                 "%s of data and %s of checkpoints on fast storage for %.2g months",
+                 TEXT_BYTES(c->data_bytes), TEXT_BYTES(c->kept_bytes), c->months);
+    figure_field(t, "network_usd",
+                 "taking the last checkpoint (%s) home; links between nodes are in the instances' "
+                 "price",
+                 TEXT_BYTES(c->egress_bytes));
     if (c->rent_known)
-        ask_range(t, "rent: total", &sum, ask_usd, "for this run");
+        figure_range(t, "rent: total", &sum, text_usd, "for this run");
 }
 
-static void buy_rows(struct ask_table *t, const struct cluster_job *j)
+static void buy_rows(struct figure_table *t, const struct cluster_job *j)
 {
     const struct plan_cost *c = &j->cost;
 
     if (!c->buy_known) {
-        ask_row(t, "buy", "-", "", "no price of a node of %s is known: give --node-price",
-                j->ask.gpu.name);
+        figure_row(t, "buy", "-", "", "no price of a node of %s is known: give --node-price",
+                   j->request.gpu.name);
         return;
     }
     t->fields = &buy_table;
-    ask_figure(t, "gpus_usd", "%lld nodes with their network cards, prices of %s",
-               (long long)c->nodes,
-               j->cost_want.node_usd > 0 ? "yours" : plan_price(&j->ask.facts, "node")->date);
-    ask_figure(t, "storage_usd", "rented: no price of a file system that can be cited");
-    ask_figure(t, "network_usd", "%lld switches of 64 ports in %lld layer%s, and cables",
-               (long long)c->switches, (long long)c->layers, c->layers == 1 ? "" : "s");
-    ask_figure(t, "power_usd", "%s kWh for this run", ASK_SHORT(j->s.campaign.site_kwh));
+    figure_field(t, "gpus_usd", "%lld nodes with their network cards, prices of %s",
+                 (long long)c->nodes,
+                 j->cost_want.node_usd > 0 ? "yours" : plan_price(&j->request.facts, "node")->date);
+    figure_field(t, "storage_usd", "rented: no price of a file system that can be cited");
+    figure_field(t, "network_usd", "%lld switches of 64 ports in %lld layer%s, and cables",
+                 (long long)c->switches, (long long)c->layers, c->layers == 1 ? "" : "s");
+    figure_field(t, "power_usd", "%s kWh for this run", TEXT_SHORT(j->s.campaign.site_kwh));
     if (c->break_even_hours > 0)
-        ask_row(t, "buy or rent", ASK_TIME(c->break_even_hours * PLAN_HOUR_S), "",
-                "of use of every GPU, and buying is cheaper than renting on demand");
+        figure_row(t, "buy or rent", TEXT_TIME(c->break_even_hours * PLAN_HOUR_S), "",
+                   "of use of every GPU, and buying is cheaper than renting on demand");
     else
-        ask_row(t, "buy or rent", "rent", "", "owning costs more than the rent of its lifetime");
+        figure_row(t, "buy or rent", "rent", "", "owning costs more than the rent of its lifetime");
 }
 
 static void cluster_text(struct cmd_ctx *ctx, const struct cluster_job *j)
 {
     struct plan_cluster usual;
-    struct ask_table t;
+    struct figure_table t;
 
-    ask_head(ctx, &j->ask);
-    ask_table_begin(&t, &cluster_doc, j);
+    print_request(ctx, &j->request);
+    figure_begin(&t, &cluster_doc, j);
     size_rows(&t, j);
     rent_rows(&t, j);
     buy_rows(&t, j);
-    ask_table_end(&t, ctx);
+    figure_end(&t, ctx);
     buf_addc(&ctx->out, '\n');
     if (j->s.campaign.days.high > j->want.days)
-        ask_note(ctx,
-                 "At the far end of the range it is late (%.3g days): --sure asks for a "
-                 "cluster that is in time there too.",
-                 j->s.campaign.days.high);
-    plan_cluster_usual(&j->ask.gpu, 1, &usual);
+        print_note(ctx,
+                   "At the far end of the range it is late (%.3g days): --sure asks for a "
+                   "cluster that is in time there too.",
+                   j->s.campaign.days.high);
+    plan_cluster_usual(&j->request.gpu, 1, &usual);
     if (j->s.cluster.node_gpus != usual.node_gpus)
-        ask_note(
+        print_note(
             ctx,
             "%lld of a rack's %lld GPUs are used, since those do not divide the batch of %lld: "
             "'stoker plan train --node %lld' plans the same.",
             (long long)j->s.cluster.node_gpus, (long long)usual.node_gpus,
             (long long)j->want.best.batch, (long long)j->s.cluster.node_gpus);
-    ask_note(ctx, "Error band: %s (n %lld).", j->s.campaign.band.source,
-             (long long)j->s.campaign.band.n);
+    print_note(ctx, "Error band: %s (n %lld).", j->s.campaign.band.source,
+               (long long)j->s.campaign.band.n);
 }
 
 static enum rc run_cluster(struct cmd_ctx *ctx, struct err *err)
@@ -222,41 +224,42 @@ static enum rc run_cluster(struct cmd_ctx *ctx, struct err *err)
     struct cluster_job j = { 0 };
     enum rc rc;
 
-    if (ask_spec(ctx, &o->ask, &o->price, false, err) || ask_read(&o->ask, &j.ask, err))
+    if (request_spec(ctx, &o->request, &o->price, false, err) ||
+        request_read(&o->request, &j.request, err))
         return err->code;
-    if (j.ask.planned)
-        train_spec_keep(j.ask.planned, taken);
+    if (j.request.planned)
+        train_spec_keep(j.request.planned, taken);
     rc = cluster_read(o, &j, err);
     if (rc == RC_OK)
         rc = cluster_answer(&j, err);
-    if (rc == RC_OK && o->ask.json)
+    if (rc == RC_OK && o->request.json)
         fields_write_report(&ctx->out, &cluster_doc, &j);
     else if (rc == RC_OK)
         cluster_text(ctx, &j);
-    ask_release(&j.ask);
+    request_release(&j.request);
     return rc;
 }
 
 #define S cluster_opts
 static const struct opt cluster_opts[] = {
-    ASK_FILE(S),
-    ASK_MODEL(S),
-    ASK_GPU(S),
-    ASK_TOKENS(S),
-    ASK_OPT(S, 'd', "deadline", STR, deadline, "TIME", "as 30d"),
-    ASK_OPT(S, 0, "sure", FLAG, sure, NULL, "in time at the far end of the range too"),
-    ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "at most so many GPUs (default 65536)"),
-    ASK_SEQ(S),
-    ASK_BATCH(S),
-    ASK_PRECISION(S),
-    ASK_OPTIMIZER(S),
-    ASK_KERNELS(S),
-    ASK_OPT(S, 0, "data", STR, data, "BYTES", "of the training data (default: 4 a token)"),
-    ASK_NUM(S, "keep", keep, 1, 10000, "checkpoints to keep (default 3)"),
-    ASK_OPT(S, 0, "price", STR, price, "DOLLARS", "of a GPU-hour on demand"),
-    ASK_OPT(S, 0, "node-price", STR, node_price, "DOLLARS", "to buy a node"),
-    ASK_NUM(S, "years", years, 1, 10, "until a bought node is written off (default 3)"),
-    ASK_JSON(S),
+    ROW_FILE(S),
+    ROW_MODEL(S),
+    ROW_GPU(S),
+    ROW_TOKENS(S),
+    ROW_OPT(S, 'd', "deadline", STR, deadline, "TIME", "as 30d"),
+    ROW_OPT(S, 0, "sure", FLAG, sure, NULL, "in time at the far end of the range too"),
+    ROW_NUM(S, "gpus", request.gpus, 1, PLAN_GPUS_MAX, "at most so many GPUs (default 65536)"),
+    ROW_SEQ(S),
+    ROW_BATCH(S),
+    ROW_PRECISION(S),
+    ROW_OPTIMIZER(S),
+    ROW_KERNELS(S),
+    ROW_OPT(S, 0, "data", STR, data, "BYTES", "of the training data (default: 4 a token)"),
+    ROW_NUM(S, "keep", keep, 1, 10000, "checkpoints to keep (default 3)"),
+    ROW_OPT(S, 0, "price", STR, price, "DOLLARS", "of a GPU-hour on demand"),
+    ROW_OPT(S, 0, "node-price", STR, node_price, "DOLLARS", "to buy a node"),
+    ROW_NUM(S, "years", years, 1, 10, "until a bought node is written off (default 3)"),
+    ROW_JSON(S),
     { 0 },
 };
 #undef S
@@ -310,7 +313,7 @@ struct size_row {
 };
 
 struct sizes_opts {
-    struct ask_opts ask;
+    struct request_opts request;
     const char *deadline;
     int64_t ratio;
 };
@@ -320,15 +323,15 @@ static const struct field size_fields[] = {
     FIELD_OF("size", S, size, "as people call it", .title = "size", .flags = TABLE_RIGHT,
              .colour = COLOUR_BOLD),
     FIELD_OF("model", S, model.name, "that stands for it", .title = "model"),
-    FIELD_OF("tokens", S, tokens, "to train on", .title = "tokens", .words = ask_short),
+    FIELD_OF("tokens", S, tokens, "to train on", .title = "tokens", .words = text_short),
     FIELD_OF("least_gpus", S, least_gpus, "the fewest that hold the job; null: none does",
              .title = "least GPUs", .above_0 = true),
     FIELD_OF("gpus", S, gpus, "the fewest that are in time; null: none are", .title = "GPUs",
              .above_0 = true, .colour = COLOUR_BOLD),
-    FIELD_OF(NULL, S, days.usual, "", .title = "days", .words = ask_short),
-    ASK_RANGE("days", S, days, "of the run on them", .left_out = true),
-    FIELD_OF(NULL, S, usd.usual, "", .title = "on demand", .words = ask_usd),
-    ASK_RANGE("usd", S, usd, "dollars on demand", .left_out = true),
+    FIELD_OF(NULL, S, days.usual, "", .title = "days", .words = text_short),
+    FIELD_RANGE("days", S, days, "of the run on them", .left_out = true),
+    FIELD_OF(NULL, S, usd.usual, "", .title = "on demand", .words = text_usd),
+    FIELD_RANGE("usd", S, usd, "dollars on demand", .left_out = true),
     FIELD_OF(NULL, S, config, "", .title = "configuration", .flags = TABLE_WRAP,
              .colour = COLOUR_DIM),
 };
@@ -350,7 +353,7 @@ static const struct field sizes_fields[] = {
 static FIELD_TABLE(sizes_doc, "stoker.plan-sizes/1", S, sizes_fields);
 #undef S
 
-static enum rc size_row(const struct ask *a, const char *name, double days, double ratio,
+static enum rc size_row(const struct run_request *a, const char *name, double days, double ratio,
                         struct size_row *r, struct err *err)
 {
     const struct plan_range none = { (double)NAN, (double)NAN, (double)NAN };
@@ -384,14 +387,14 @@ static enum rc run_sizes(struct cmd_ctx *ctx, struct err *err)
 {
     const struct sizes_opts *o = ctx->opts;
     struct sizes_report r = { .count = ARRAY_SIZE(size_models) };
-    struct ask_opts ask = o->ask;
+    struct request_opts request = o->request;
     double seconds = 30.0 * PLAN_DAY_S, ratio;
-    struct ask a;
+    struct run_request a;
     enum rc rc = RC_OK;
 
-    ask.model = size_models[0].model; /* each row brings its own */
-    if ((o->deadline && ask_seconds("--deadline", o->deadline, &seconds, err)) ||
-        ask_read(&ask, &a, err))
+    request.model = size_models[0].model; /* each row brings its own */
+    if ((o->deadline && option_seconds("--deadline", o->deadline, &seconds, err)) ||
+        request_read(&request, &a, err))
         return err->code;
     ratio = o->ratio ? (double)o->ratio : plan_fact(&a.facts, "tokens_a_parameter");
     r.gpu = a.gpu.name;
@@ -401,33 +404,33 @@ static enum rc run_sizes(struct cmd_ctx *ctx, struct err *err)
         r.rows[i].size = size_models[i].size;
         rc = size_row(&a, size_models[i].model, r.days, ratio, &r.rows[i], err);
     }
-    if (rc == RC_OK && o->ask.json)
+    if (rc == RC_OK && o->request.json)
         fields_write_report(&ctx->out, &sizes_doc, &r);
     else if (rc == RC_OK) {
         fields_print(&ctx->out, &ctx->out_term, &size_table, r.rows, r.count, -1);
-        ask_note(ctx,
-                 "\nWhole nodes of %s; \"least GPUs\" hold the model, its optimizer and one "
-                 "micro-batch; \"GPUs\" are done with %.3g tokens a parameter in %.3g days, "
-                 "interruptions included. The days are right to %+.0f..%+.0f %% (eight of ten "
-                 "published runs).",
-                 a.gpu.name, ratio, r.days, 100 * (r.rows[2].timed.campaign.band.low - 1),
-                 100 * (r.rows[2].timed.campaign.band.high - 1));
+        print_note(ctx,
+                   "\nWhole nodes of %s; \"least GPUs\" hold the model, its optimizer and one "
+                   "micro-batch; \"GPUs\" are done with %.3g tokens a parameter in %.3g days, "
+                   "interruptions included. The days are right to %+.0f..%+.0f %% (eight of ten "
+                   "published runs).",
+                   a.gpu.name, ratio, r.days, 100 * (r.rows[2].timed.campaign.band.low - 1),
+                   100 * (r.rows[2].timed.campaign.band.high - 1));
     }
-    ask_release(&a);
+    request_release(&a);
     return rc;
 }
 
 #define S sizes_opts
 static const struct opt sizes_opts[] = {
-    ASK_GPU(S),
-    ASK_OPT(S, 'd', "deadline", STR, deadline, "TIME", "as 90d (default 30d)"),
-    ASK_NUM(S, "tokens-a-parameter", ratio, 1, 100000, "tokens a parameter (default 20)"),
-    ASK_SEQ(S),
-    ASK_BATCH(S),
-    ASK_PRECISION(S),
-    ASK_OPTIMIZER(S),
-    ASK_KERNELS(S),
-    ASK_JSON(S),
+    ROW_GPU(S),
+    ROW_OPT(S, 'd', "deadline", STR, deadline, "TIME", "as 90d (default 30d)"),
+    ROW_NUM(S, "tokens-a-parameter", ratio, 1, 100000, "tokens a parameter (default 20)"),
+    ROW_SEQ(S),
+    ROW_BATCH(S),
+    ROW_PRECISION(S),
+    ROW_OPTIMIZER(S),
+    ROW_KERNELS(S),
+    ROW_JSON(S),
     { 0 },
 };
 #undef S

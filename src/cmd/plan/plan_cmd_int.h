@@ -13,6 +13,20 @@ extern const struct cmd cmd_plan_memory, cmd_plan_train, cmd_plan_validate, cmd_
 extern const struct cmd cmd_plan_advise, cmd_plan_campaign, cmd_plan_choose, cmd_plan_cluster,
     cmd_plan_goodput, cmd_plan_machine, cmd_plan_queue, cmd_plan_recompute, cmd_plan_sizes;
 
+/* Rows of a command's options, of which the struct is S. */
+#define ROW_OPT(S, letter, name, kind, field, arg, help)                                           \
+    {                                                                                              \
+        letter, name, OPT_##kind, offsetof(struct S, field), arg, NULL, 0, 0, help                 \
+    }
+#define ROW_NUM(S, name, field, min, max, help)                                                    \
+    {                                                                                              \
+        0, name, OPT_INT, offsetof(struct S, field), "N", NULL, min, max, help                     \
+    }
+#define ROW_ONE_OF(S, name, field, choices, help)                                                  \
+    {                                                                                              \
+        0, name, OPT_STR, offsetof(struct S, field), "WHICH", choices, 0, 0, help                  \
+    }
+
 /* A model from a name, "7B,32,4096", a config.json, or a folder that has one. */
 enum rc plan_read_model(const char *name, struct plan_model *out, struct err *err) MUST_USE;
 struct plan_machine_want;

@@ -117,13 +117,14 @@ static enum rc run_fit(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
+#define S fit_opts
 static const struct opt fit_opts[] = {
-    { 'o', "output", OPT_STR, offsetof(struct fit_opts, out), "FILE", NULL, 0, 0,
-      "write the constants as data/plan.csv has them ('-' for stdout)" },
-    { 'j', "json", OPT_FLAG, offsetof(struct fit_opts, json), NULL, NULL, 0, 0,
-      "print JSON instead of text" },
+    ROW_OPT(S, 'o', "output", STR, out, "FILE",
+            "write the constants as data/plan.csv has them ('-' for stdout)"),
+    ROW_OPT(S, 'j', "json", FLAG, json, NULL, "print JSON instead of text"),
     { 0 },
 };
+#undef S
 static const struct cmd_example fit_examples[] = {
     { "stoker plan fit training_runs.csv", "are the constants still those of these runs?" },
     { "stoker plan fit training_runs.csv -o data/plan.csv", "write them" },

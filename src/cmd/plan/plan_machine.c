@@ -74,13 +74,13 @@ static enum rc read_machine(const struct machine_opts *o, struct plan_machine_wa
     w->cores = o->cores ? o->cores : w->cores;
     w->batch = o->batch;
     w->epochs = (double)o->epochs;
-    if ((o->params && ask_count("--params", o->params, 1, 1e13, &w->params, err)) ||
+    if ((o->params && option_count("--params", o->params, 1, 1e13, &w->params, err)) ||
         (o->gflop && read_number("--gflop-sample", o->gflop, &gflop, err)) ||
         (o->act && read_bytes("--act-sample", o->act, &w->act_bytes, err)) ||
         (o->bytes && read_bytes("--bytes-sample", o->bytes, &w->sample_bytes, err)) ||
         (o->cpu_ms && read_number("--cpu-ms", o->cpu_ms, &ms, err)) ||
-        (o->efficiency && ask_share("--efficiency", o->efficiency, &w->efficiency, err)) ||
-        (o->samples && ask_count("--samples", o->samples, 1, 1e15, &w->samples, err)))
+        (o->efficiency && option_share("--efficiency", o->efficiency, &w->efficiency, err)) ||
+        (o->samples && option_count("--samples", o->samples, 1, 1e15, &w->samples, err)))
         return err->code;
     w->flops_sample = gflop * 1e9;
     w->cpu_s = ms / 1e3;
@@ -97,7 +97,7 @@ static void machine_text(struct cmd_ctx *ctx, const struct plan_machine_want *w,
     if (w->cores)
         buf_addf(&ctx->out, ", %lld cores", (long long)w->cores);
     if (w->params > 0)
-        buf_addf(&ctx->out, "; a model of %s parameters", ASK_SHORT(w->params));
+        buf_addf(&ctx->out, "; a model of %s parameters", TEXT_SHORT(w->params));
     buf_adds(&ctx->out, "\n\n");
     table_col(t, "setting", TABLE_LEFT);
     table_col(t, "value", TABLE_LEFT | TABLE_WHOLE);
@@ -111,14 +111,14 @@ static void machine_text(struct cmd_ctx *ctx, const struct plan_machine_want *w,
     table_print(t, &ctx->out_term, 0, &ctx->out);
     table_free(t);
     if (m->samples_s > 0)
-        ask_note(ctx, "\n%s samples/s %s: %s a step%s%s. %s", ASK_SHORT(m->samples_s),
-                 w->efficiency > 0 ? "at the efficiency given" : "at most", ASK_TIME(m->step_s),
-                 m->hours > 0 ? ", the run takes " : "",
-                 m->hours > 0 ? ASK_TIME(m->hours * PLAN_HOUR_S) : "",
-                 w->efficiency > 0 ? ""
-                                   : "That is the rate of large matrix products; convolutions, "
-                                     "small images and the loader reach less: measure a step "
-                                     "and give --efficiency.");
+        print_note(ctx, "\n%s samples/s %s: %s a step%s%s. %s", TEXT_SHORT(m->samples_s),
+                   w->efficiency > 0 ? "at the efficiency given" : "at most", TEXT_TIME(m->step_s),
+                   m->hours > 0 ? ", the run takes " : "",
+                   m->hours > 0 ? TEXT_TIME(m->hours * PLAN_HOUR_S) : "",
+                   w->efficiency > 0 ? ""
+                                     : "That is the rate of large matrix products; convolutions, "
+                                       "small images and the loader reach less: measure a step "
+                                       "and give --efficiency.");
     buf_adds(&ctx->out, "\nDataLoader(dataset, ");
     buf_addf(
         &ctx->out,
@@ -199,21 +199,21 @@ static enum rc run_machine(struct cmd_ctx *ctx, struct err *err)
 
 #define S machine_opts
 static const struct opt machine_opts[] = {
-    ASK_OPT(S, 'g', "gpu", STR, gpu, "GPU", "kind of GPU (default h200)"),
-    ASK_NUM(S, "gpus", gpus, 1, 4096, "GPUs (default 8)"),
-    ASK_NUM(S, "cores", cores, 1, 1 << 20, "CPU cores of the machine"),
-    ASK_OPT(S, 0, "machine", STR, machine, "FILE", "all three from 'stoker detect --json'"),
-    ASK_OPT(S, 0, "params", STR, params, "COUNT", "parameters of the model, as 69M"),
-    ASK_OPT(S, 0, "gflop-sample", STR, gflop, "NUMBER",
+    ROW_OPT(S, 'g', "gpu", STR, gpu, "GPU", "kind of GPU (default h200)"),
+    ROW_NUM(S, "gpus", gpus, 1, 4096, "GPUs (default 8)"),
+    ROW_NUM(S, "cores", cores, 1, 1 << 20, "CPU cores of the machine"),
+    ROW_OPT(S, 0, "machine", STR, machine, "FILE", "all three from 'stoker detect --json'"),
+    ROW_OPT(S, 0, "params", STR, params, "COUNT", "parameters of the model, as 69M"),
+    ROW_OPT(S, 0, "gflop-sample", STR, gflop, "NUMBER",
             "GFLOP of a sample, forward and backward (three times the forward pass)"),
-    ASK_OPT(S, 0, "act-sample", STR, act, "BYTES", "activations of a sample, as 900MiB"),
-    ASK_OPT(S, 0, "bytes-sample", STR, bytes, "BYTES", "a decoded sample, as 12MB"),
-    ASK_OPT(S, 0, "cpu-ms", STR, cpu_ms, "NUMBER", "milliseconds of a core to load a sample"),
-    ASK_OPT(S, 0, "efficiency", STR, efficiency, "PERCENT", "of the data sheet's rate, measured"),
-    ASK_NUM(S, "batch", batch, 1, PLAN_BATCH_MAX, "samples a GPU (default: chosen)"),
-    ASK_OPT(S, 0, "samples", STR, samples, "COUNT", "in the training data"),
-    ASK_NUM(S, "epochs", epochs, 1, 1000000, "over them"),
-    ASK_OPT(S, 'j', "json", FLAG, json, NULL, "print JSON instead of text"),
+    ROW_OPT(S, 0, "act-sample", STR, act, "BYTES", "activations of a sample, as 900MiB"),
+    ROW_OPT(S, 0, "bytes-sample", STR, bytes, "BYTES", "a decoded sample, as 12MB"),
+    ROW_OPT(S, 0, "cpu-ms", STR, cpu_ms, "NUMBER", "milliseconds of a core to load a sample"),
+    ROW_OPT(S, 0, "efficiency", STR, efficiency, "PERCENT", "of the data sheet's rate, measured"),
+    ROW_NUM(S, "batch", batch, 1, PLAN_BATCH_MAX, "samples a GPU (default: chosen)"),
+    ROW_OPT(S, 0, "samples", STR, samples, "COUNT", "in the training data"),
+    ROW_NUM(S, "epochs", epochs, 1, 1000000, "over them"),
+    ROW_OPT(S, 'j', "json", FLAG, json, NULL, "print JSON instead of text"),
     { 0 },
 };
 #undef S

@@ -11,7 +11,7 @@
 enum { RUNS = 5, SEED = 1, MONTHS = 24, NODE_GPUS = 8, SHOWN = 7 };
 
 struct queue_opts {
-    struct ask_opts ask; /* of a job: model, tokens, GPUs */
+    struct request_opts request; /* of a job: model, tokens, GPUs */
     const char *file, *hours, *spread, *turnaround, *percentile;
     int64_t jobs, nodes, seed;
     bool fifo;
@@ -36,29 +36,29 @@ struct queue_job {
 };
 
 /* How long a job takes that trains a model. */
-static enum rc hours_of(const struct ask_opts *o, struct queue_job *j, double *out_s,
+static enum rc hours_of(const struct request_opts *o, struct queue_job *j, double *out_s,
                         struct err *err)
 {
     struct plan_campaign_want w = { 0 };
     struct plan_campaign c;
-    struct ask a;
+    struct run_request a;
     enum rc rc;
 
-    if (ask_read(o, &a, err))
+    if (request_read(o, &a, err))
         return err->code;
     plan_cluster_usual(&a.gpu, o->gpus ? o->gpus : NODE_GPUS, &a.cluster);
-    rc = ask_best(&a, o, err);
+    rc = request_best(&a, o, err);
     if (rc == RC_OK) {
         w.tokens = a.tokens;
         plan_campaign_of(&a.facts, &a.model, &a.counts, &a.cluster, &a.best.config, &a.best.time,
                          &w, &c);
         *out_s = c.days.usual * PLAN_DAY_S;
         buf_addf(&j->what, "A job trains %s on %s tokens with %lld x %s: %s, %s.", a.model.name,
-                 ASK_SHORT(a.tokens), (long long)a.cluster.gpus, a.gpu.name, ASK_TIME(*out_s),
-                 c.bill[PLAN_ON_DEMAND].known ? ASK_USD(c.bill[PLAN_ON_DEMAND].usd.usual)
+                 TEXT_SHORT(a.tokens), (long long)a.cluster.gpus, a.gpu.name, TEXT_TIME(*out_s),
+                 c.bill[PLAN_ON_DEMAND].known ? TEXT_USD(c.bill[PLAN_ON_DEMAND].usd.usual)
                                               : "no price is known");
     }
-    ask_release(&a);
+    request_release(&a);
     return rc;
 }
 
@@ -75,12 +75,12 @@ static enum rc read_classes(const struct queue_opts *o, struct queue_job *j, dou
             err_hint(err, "For example --jobs 200 --gpus 8 --hours 24h, or --mix FILE.csv.");
             return err_set(err, RC_USAGE, "there is no --jobs and no --mix");
         }
-        if (o->hours ? ask_seconds("--hours", o->hours, &seconds, err)
-                     : o->ask.model && hours_of(&o->ask, j, &seconds, err))
+        if (o->hours ? option_seconds("--hours", o->hours, &seconds, err)
+                     : o->request.model && hours_of(&o->request, j, &seconds, err))
             return err->code;
-        j->classes[0] =
-            (struct queue_class){ "jobs", (double)o->jobs, o->ask.gpus ? o->ask.gpus : NODE_GPUS,
-                                  seconds / PLAN_HOUR_S, spread };
+        j->classes[0] = (struct queue_class){ "jobs", (double)o->jobs,
+                                              o->request.gpus ? o->request.gpus : NODE_GPUS,
+                                              seconds / PLAN_HOUR_S, spread };
         j->in.class_count = 1;
         return RC_OK;
     }
@@ -93,7 +93,7 @@ static enum rc read_classes(const struct queue_opts *o, struct queue_job *j, dou
     return rc;
 }
 
-static enum rc queue_ask(const struct queue_opts *o, struct queue_job *j, struct err *err)
+static enum rc queue_request(const struct queue_opts *o, struct queue_job *j, struct err *err)
 {
     double spread = 1, seconds = 0;
     int64_t percentile = 95;
@@ -113,8 +113,8 @@ static enum rc queue_ask(const struct queue_opts *o, struct queue_job *j, struct
                                .months = MONTHS,
                                .seed = o->seed ? (uint64_t)o->seed : SEED };
     if (read_classes(o, j, spread, err) ||
-        (o->turnaround && ask_seconds("--turnaround", o->turnaround, &seconds, err)) ||
-        plan_gpu_by_name(o->ask.gpu ? o->ask.gpu : "h100", &j->gpu, err))
+        (o->turnaround && option_seconds("--turnaround", o->turnaround, &seconds, err)) ||
+        plan_gpu_by_name(o->request.gpu ? o->request.gpu : "h100", &j->gpu, err))
         return err->code;
     j->turnaround_h = seconds / PLAN_HOUR_S;
     if (o->percentile) /* one of four: args_parse() checked */
@@ -187,7 +187,7 @@ static const struct field row_fields[] = {
     HOURS("p99", turnaround.p99),
     FIELD_SUB("turnaround_h", S, o.turnaround, &times_table, "hours from submitting to the end"),
     FIELD_OF("unstable", S, o.unstable, "more work comes than it can do"),
-    FIELD_OF(NULL, S, month_usd, "", .title = "a month", .words = ask_usd),
+    FIELD_OF(NULL, S, month_usd, "", .title = "a month", .words = text_usd),
 };
 static FIELD_TABLE(row_table, "size", S, row_fields);
 #undef S
@@ -217,46 +217,47 @@ static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
         if (j->row[i].nodes == j->size.nodes)
             chosen = (int64_t)i;
     if (j->what.len)
-        ask_note(ctx, "%s", buf_str(&j->what));
+        print_note(ctx, "%s", buf_str(&j->what));
     for (size_t i = 0; i < j->in.class_count; i++) {
         const struct queue_class *c = &j->classes[i];
 
-        ask_note(ctx, "%s: %.4g a month, %lld GPUs for %.4g h (spread %.2g)", c->name, c->per_month,
-                 (long long)c->gpus, c->hours, c->spread);
+        print_note(ctx, "%s: %.4g a month, %lld GPUs for %.4g h (spread %.2g)", c->name,
+                   c->per_month, (long long)c->gpus, c->hours, c->spread);
     }
     buf_addc(&ctx->out, '\n');
     fields_print(&ctx->out, &ctx->out_term, &row_table, j->rows, j->row_count, chosen);
     if (!j->size.nodes) {
-        ask_note(
+        print_note(
             ctx, "\n%zu jobs in %d simulated months, %s.%s", j->row[0].o.jobs, MONTHS,
             j->in.backfill ? "first come, first served with backfill" : "first come, first served",
             j->row[0].o.unstable ? " More work comes than it can do: the queue only grows." : "");
         return;
     }
-    ask_note(ctx,
-             "\n%lld nodes (%lld to %lld over %d seeds) turn %d %% of the jobs around in %.4g h: "
-             "%zu jobs in %d simulated months, %s.",
-             (long long)j->size.nodes, (long long)j->size.least, (long long)j->size.most, RUNS,
-             (int)j->percentile, j->turnaround_h, j->size.at.jobs, MONTHS,
-             j->in.backfill ? "first come, first served with backfill"
-                            : "first come, first served");
-    ask_note(ctx,
-             "The work alone keeps %lld nodes busy; the others are there because jobs do not come "
-             "evenly: at %.0f %% in use half of the jobs wait at most %.1f h and one in twenty "
-             "%.1f h or more.",
-             (long long)j->size.load, 100 * j->size.at.utilisation, j->size.at.wait.p50,
-             j->size.at.wait.p95);
+    print_note(ctx,
+               "\n%lld nodes (%lld to %lld over %d seeds) turn %d %% of the jobs around in %.4g h: "
+               "%zu jobs in %d simulated months, %s.",
+               (long long)j->size.nodes, (long long)j->size.least, (long long)j->size.most, RUNS,
+               (int)j->percentile, j->turnaround_h, j->size.at.jobs, MONTHS,
+               j->in.backfill ? "first come, first served with backfill"
+                              : "first come, first served");
+    print_note(
+        ctx,
+        "The work alone keeps %lld nodes busy; the others are there because jobs do not come "
+        "evenly: at %.0f %% in use half of the jobs wait at most %.1f h and one in twenty "
+        "%.1f h or more.",
+        (long long)j->size.load, 100 * j->size.at.utilisation, j->size.at.wait.p50,
+        j->size.at.wait.p95);
 }
 
 static enum rc run_queue(struct cmd_ctx *ctx, struct err *err)
 {
     const struct queue_opts *o = ctx->opts;
     struct queue_job j = { 0 };
-    enum rc rc = queue_ask(o, &j, err);
+    enum rc rc = queue_request(o, &j, err);
 
     if (rc == RC_OK)
         rc = queue_answer(&j, err);
-    if (rc == RC_OK && o->ask.json)
+    if (rc == RC_OK && o->request.json)
         fields_write_report(&ctx->out, &queue_doc, &j);
     else if (rc == RC_OK)
         queue_text(ctx, &j);
@@ -266,26 +267,26 @@ static enum rc run_queue(struct cmd_ctx *ctx, struct err *err)
 
 #define S queue_opts
 static const struct opt queue_opts[] = {
-    ASK_NUM(S, "jobs", jobs, 1, 200000, "jobs a month"),
-    ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "GPUs of a job (default 8)"),
-    ASK_OPT(S, 0, "hours", STR, hours, "TIME", "a job runs, on the average, as 24h (default 24h)"),
-    ASK_OPT(S, 'm', "model", STR, ask.model, "MODEL", "instead of --hours: what a job trains"),
-    ASK_TOKENS(S),
-    ASK_SEQ(S),
-    ASK_BATCH(S),
-    ASK_NUM(S, "lora", ask.lora, 1, 65536, "it learns adapters of rank N alone"),
-    ASK_OPT(S, 0, "spread", STR, spread, "NUMBER",
+    ROW_NUM(S, "jobs", jobs, 1, 200000, "jobs a month"),
+    ROW_NUM(S, "gpus", request.gpus, 1, PLAN_GPUS_MAX, "GPUs of a job (default 8)"),
+    ROW_OPT(S, 0, "hours", STR, hours, "TIME", "a job runs, on the average, as 24h (default 24h)"),
+    ROW_OPT(S, 'm', "model", STR, request.model, "MODEL", "instead of --hours: what a job trains"),
+    ROW_TOKENS(S),
+    ROW_SEQ(S),
+    ROW_BATCH(S),
+    ROW_NUM(S, "lora", request.lora, 1, 65536, "it learns adapters of rank N alone"),
+    ROW_OPT(S, 0, "spread", STR, spread, "NUMBER",
             "of durations: deviation over mean (default 1; 0: all the same)"),
-    ASK_OPT(S, 0, "mix", STR, file, "FILE",
+    ROW_OPT(S, 0, "mix", STR, file, "FILE",
             "several kinds of job: name,per_month,gpus,hours[,spread]"),
-    ASK_OPT(S, 0, "turnaround", STR, turnaround, "TIME", "from submitting to the end, as 48h"),
+    ROW_OPT(S, 0, "turnaround", STR, turnaround, "TIME", "from submitting to the end, as 48h"),
     { 0, "percentile", OPT_STR, offsetof(struct S, percentile), "P", "50|90|95|99", 0, 0,
       "of jobs that must keep it (default 95)" },
-    ASK_NUM(S, "nodes", nodes, 1, QUEUE_NODES_MAX, "instead: what a cluster of N nodes does"),
-    ASK_OPT(S, 'g', "gpu", STR, ask.gpu, "GPU", "kind of GPU (default h100)"),
-    ASK_OPT(S, 0, "fifo", FLAG, fifo, NULL, "no backfill: nobody overtakes"),
-    ASK_NUM(S, "seed", seed, 1, INT64_C(1) << 40, "of the random jobs (default 1)"),
-    ASK_JSON(S),
+    ROW_NUM(S, "nodes", nodes, 1, QUEUE_NODES_MAX, "instead: what a cluster of N nodes does"),
+    ROW_OPT(S, 'g', "gpu", STR, request.gpu, "GPU", "kind of GPU (default h100)"),
+    ROW_OPT(S, 0, "fifo", FLAG, fifo, NULL, "no backfill: nobody overtakes"),
+    ROW_NUM(S, "seed", seed, 1, INT64_C(1) << 40, "of the random jobs (default 1)"),
+    ROW_JSON(S),
     { 0 },
 };
 #undef S

@@ -21,7 +21,7 @@ static int threads_usual(void)
 
 /* ---- a component of a spec ---- */
 /* Options that the plan of a component leaves no room for. */
-static enum rc spec_alone(const struct cmd_ctx *ctx, const struct ask_opts *o, struct err *err)
+static enum rc spec_alone(const struct cmd_ctx *ctx, const struct request_opts *o, struct err *err)
 {
     const char *other = o->machine ? "--machine"
                         : o->lora  ? "--lora"
@@ -39,8 +39,8 @@ static enum rc spec_alone(const struct cmd_ctx *ctx, const struct ask_opts *o, s
     return err_set(err, RC_USAGE, "'--file' and '%s' cannot be given together", other);
 }
 
-enum rc ask_spec(struct cmd_ctx *ctx, struct ask_opts *o, const char **price, bool search,
-                 struct err *err)
+enum rc request_spec(struct cmd_ctx *ctx, struct request_opts *o, const char **price, bool search,
+                     struct err *err)
 {
     struct train_opts t = { .file = o->file,
                             .model = o->model,
@@ -78,7 +78,7 @@ enum rc ask_spec(struct cmd_ctx *ctx, struct ask_opts *o, const char **price, bo
     return RC_OK;
 }
 
-static enum rc read_model(const struct ask_opts *o, struct ask *a, struct err *err)
+static enum rc read_model(const struct request_opts *o, struct run_request *a, struct err *err)
 {
     const struct train_job *j = o->planned;
 
@@ -100,7 +100,7 @@ static enum rc read_model(const struct ask_opts *o, struct ask *a, struct err *e
     a->tokens = plan_fact(&a->facts, "tokens_a_parameter") * (double)a->counts.active;
     a->tokens_given = o->tokens != NULL;
     a->batch_given = o->batch > 0 || j;
-    if (o->tokens && ask_count("--tokens", o->tokens, 1, 1e18, &a->tokens, err))
+    if (o->tokens && option_count("--tokens", o->tokens, 1, 1e18, &a->tokens, err))
         return err->code;
     a->want.seq = j ? j->base.seq : o->seq ? o->seq : 4096;
     a->want.batch = j ? j->batch
@@ -110,7 +110,7 @@ static enum rc read_model(const struct ask_opts *o, struct ask *a, struct err *e
     return RC_OK;
 }
 
-static void profile_of(const struct plan_cluster *cl, const struct ask_opts *o,
+static void profile_of(const struct plan_cluster *cl, const struct request_opts *o,
                        struct plan_profile *out)
 {
     plan_profile_usual(cl, out);
@@ -118,15 +118,15 @@ static void profile_of(const struct plan_cluster *cl, const struct ask_opts *o,
     out->flash = !o->no_flash;
 }
 
-enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
+enum rc request_read(const struct request_opts *o, struct run_request *out, struct err *err)
 {
-    struct ask a = { .want = { .free_share = PLAN_CHOICE_MARGIN,
-                               .whole = true,
-                               .threads = threads_usual(),
-                               .eager = o->eager,
-                               .no_flash = o->no_flash,
-                               .lora_rank = (int32_t)o->lora,
-                               .base_bits = (int32_t)o->bits } };
+    struct run_request a = { .want = { .free_share = PLAN_CHOICE_MARGIN,
+                                       .whole = true,
+                                       .threads = threads_usual(),
+                                       .eager = o->eager,
+                                       .no_flash = o->no_flash,
+                                       .lora_rank = (int32_t)o->lora,
+                                       .base_bits = (int32_t)o->bits } };
 
     a.want.precision = plan_precision_of(o->precision);
     for (int i = 0; o->optimizer && i < PLAN_OPTIMIZERS; i++)
@@ -144,13 +144,13 @@ enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
     return RC_OK;
 }
 
-void ask_release(struct ask *a)
+void request_release(struct run_request *a)
 {
     arena_release(&a->arena);
     train_job_free(a->planned);
 }
 
-static enum rc given_config(struct ask *a, const struct ask_opts *o, struct err *err)
+static enum rc given_config(struct run_request *a, const struct request_opts *o, struct err *err)
 {
     const struct plan_cluster *cl = &a->cluster;
     struct plan_best b = { 0 };
@@ -185,7 +185,8 @@ static enum rc machine_of(const char *path, int64_t gpus, struct plan_cluster *o
     return rc;
 }
 
-enum rc ask_cluster(struct ask *a, const struct ask_opts *o, int64_t gpus, struct err *err)
+enum rc request_cluster(struct run_request *a, const struct request_opts *o, int64_t gpus,
+                        struct err *err)
 {
     if (a->planned) {
         a->cluster = a->planned->cases[a->planned->chosen].cluster;
@@ -201,7 +202,7 @@ enum rc ask_cluster(struct ask *a, const struct ask_opts *o, int64_t gpus, struc
     return RC_OK;
 }
 
-enum rc ask_best(struct ask *a, const struct ask_opts *o, struct err *err)
+enum rc request_best(struct run_request *a, const struct request_opts *o, struct err *err)
 {
     const struct plan_cluster *cl = &a->cluster;
 
@@ -222,8 +223,8 @@ enum rc ask_best(struct ask *a, const struct ask_opts *o, struct err *err)
 }
 
 /* ---- options ---- */
-enum rc ask_count(const char *option, const char *text, double least, double most, double *out,
-                  struct err *err)
+enum rc option_count(const char *option, const char *text, double least, double most, double *out,
+                     struct err *err)
 {
     double ulp;
 
@@ -233,7 +234,7 @@ enum rc ask_count(const char *option, const char *text, double least, double mos
     return err_set(err, RC_USAGE, "option '%s' cannot be '%s'", option, text);
 }
 
-enum rc ask_seconds(const char *option, const char *text, double *out, struct err *err)
+enum rc option_seconds(const char *option, const char *text, double *out, struct err *err)
 {
     struct err inner = { 0 };
     uint64_t ms;
@@ -246,7 +247,7 @@ enum rc ask_seconds(const char *option, const char *text, double *out, struct er
     return RC_OK;
 }
 
-enum rc ask_money(const char *option, const char *text, double *out, struct err *err)
+enum rc option_money(const char *option, const char *text, double *out, struct err *err)
 {
     const char *s = *text == '$' ? text + 1 : text;
     double ulp;
@@ -259,7 +260,7 @@ enum rc ask_money(const char *option, const char *text, double *out, struct err 
     return err_set(err, RC_USAGE, "option '%s' cannot be '%s'", option, text);
 }
 
-enum rc ask_share(const char *option, const char *text, double *out, struct err *err)
+enum rc option_share(const char *option, const char *text, double *out, struct err *err)
 {
     struct err inner = { 0 };
 
@@ -272,7 +273,7 @@ enum rc ask_share(const char *option, const char *text, double *out, struct err 
 }
 
 /* ---- figures ---- */
-const char *ask_short(double v, char out[ASK_TEXT_MAX])
+const char *text_short(double v, char out[FIELD_TEXT_MAX])
 {
     static const struct {
         double unit;
@@ -281,62 +282,63 @@ const char *ask_short(double v, char out[ASK_TEXT_MAX])
 
     for (size_t i = 0; i < ARRAY_SIZE(units); i++)
         if (v >= units[i].unit * 0.9995) {
-            snprintf(out, ASK_TEXT_MAX, "%.3g%s", v / units[i].unit, units[i].name);
+            snprintf(out, FIELD_TEXT_MAX, "%.3g%s", v / units[i].unit, units[i].name);
             return out;
         }
     if (!isfinite(v))
-        snprintf(out, ASK_TEXT_MAX, "-");
+        snprintf(out, FIELD_TEXT_MAX, "-");
     else if (v < 1e5 && v == floor(v)) /* a count: every digit is meant */
-        snprintf(out, ASK_TEXT_MAX, "%.0f", v);
+        snprintf(out, FIELD_TEXT_MAX, "%.0f", v);
     else if (v >= 9995)
-        snprintf(out, ASK_TEXT_MAX, "%.3gk", v / 1e3);
+        snprintf(out, FIELD_TEXT_MAX, "%.3gk", v / 1e3);
     else if (v >= 999.5)
-        snprintf(out, ASK_TEXT_MAX, "%.0f", round(v / 10) * 10);
+        snprintf(out, FIELD_TEXT_MAX, "%.0f", round(v / 10) * 10);
     else
-        snprintf(out, ASK_TEXT_MAX, "%.3g", v);
+        snprintf(out, FIELD_TEXT_MAX, "%.3g", v);
     return out;
 }
 
-const char *ask_usd(double v, char out[ASK_TEXT_MAX])
+const char *text_usd(double v, char out[FIELD_TEXT_MAX])
 {
-    char text[ASK_TEXT_MAX];
+    char text[FIELD_TEXT_MAX];
 
     if (v < 100 && isfinite(v))
-        snprintf(out, ASK_TEXT_MAX, "$%.2f", v);
+        snprintf(out, FIELD_TEXT_MAX, "$%.2f", v);
     else
-        snprintf(out, ASK_TEXT_MAX, "$%.30s", ask_short(v, text));
+        snprintf(out, FIELD_TEXT_MAX, "$%.30s", text_short(v, text));
     return out;
 }
 
-const char *ask_watts(double w, char out[ASK_TEXT_MAX])
+const char *text_watts(double w, char out[FIELD_TEXT_MAX])
 {
-    snprintf(out, ASK_TEXT_MAX, w >= 1e6 ? "%.3g MW" : "%.3g kW", w >= 1e6 ? w / 1e6 : w / 1e3);
+    snprintf(out, FIELD_TEXT_MAX, w >= 1e6 ? "%.3g MW" : "%.3g kW", w >= 1e6 ? w / 1e6 : w / 1e3);
     return out;
 }
 
-const char *ask_time(double s, char out[ASK_TEXT_MAX])
+const char *text_time(double s, char out[FIELD_TEXT_MAX])
 {
     if (!isfinite(s))
-        snprintf(out, ASK_TEXT_MAX, "never");
+        snprintf(out, FIELD_TEXT_MAX, "never");
     else if (s < 100)
-        snprintf(out, ASK_TEXT_MAX, "%.3g s", s);
+        snprintf(out, FIELD_TEXT_MAX, "%.3g s", s);
     else if (s < 100 * 60)
-        snprintf(out, ASK_TEXT_MAX, "%.3g min", s / 60);
+        snprintf(out, FIELD_TEXT_MAX, "%.3g min", s / 60);
     else if (s < 72.0 * PLAN_HOUR_S)
-        snprintf(out, ASK_TEXT_MAX, "%.3g h", s / PLAN_HOUR_S);
+        snprintf(out, FIELD_TEXT_MAX, "%.3g h", s / PLAN_HOUR_S);
     else
-        snprintf(out, ASK_TEXT_MAX, s < 1000.0 * PLAN_DAY_S ? "%.3g d" : "%.0f d", s / PLAN_DAY_S);
+        snprintf(out, FIELD_TEXT_MAX, s < 1000.0 * PLAN_DAY_S ? "%.3g d" : "%.0f d",
+                 s / PLAN_DAY_S);
     return out;
 }
 
-const char *ask_bytes(double b, char out[ASK_TEXT_MAX])
+const char *text_bytes(double b, char out[FIELD_TEXT_MAX])
 {
     static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
     size_t i = 0;
 
     for (; b >= 999.5 && i + 1 < ARRAY_SIZE(units); i++)
         b /= 1e3;
-    snprintf(out, ASK_TEXT_MAX, "%.3g %s", b, units[i]);
+    snprintf(out, FIELD_TEXT_MAX, "%.3g %s", b, units[i]);
     return out;
 }
 
@@ -350,19 +352,20 @@ FIELD_TABLE(plan_range_table, "range", S, range_fields);
 #undef S
 
 /* ---- tables ---- */
-void ask_table_begin(struct ask_table *t, const struct field_table *fields, const void *obj)
+void figure_begin(struct figure_table *t, const struct field_table *fields, const void *obj)
 {
-    *t = (struct ask_table){ table_new(), fields, obj };
+    *t = (struct figure_table){ table_new(), fields, obj };
     table_col(t->t, "", TABLE_LEFT);
     table_col(t->t, "expected", TABLE_RIGHT);
     table_col(t->t, "range", TABLE_RIGHT);
     table_col(t->t, "why", TABLE_LEFT | TABLE_WRAP);
 }
 
-void ask_range(struct ask_table *t, const char *what, const struct plan_range *r,
-               const char *(*words)(double v, char *out), const char *fmt, ...)
+void figure_range(struct figure_table *t, const char *what, const struct plan_range *r,
+                  const char *(*words)(double v, char *out), const char *fmt, ...)
 {
-    char value[ASK_TEXT_MAX], low[ASK_TEXT_MAX], high[ASK_TEXT_MAX], range[2 * ASK_TEXT_MAX] = "";
+    char value[FIELD_TEXT_MAX], low[FIELD_TEXT_MAX], high[FIELD_TEXT_MAX],
+        range[2 * FIELD_TEXT_MAX] = "";
     struct buf why = { 0 };
     va_list ap;
 
@@ -371,14 +374,14 @@ void ask_range(struct ask_table *t, const char *what, const struct plan_range *r
     va_end(ap);
     if (r->low < r->high)
         snprintf(range, sizeof(range), "%s to %s", words(r->low, low), words(r->high, high));
-    ask_row(t, what, words(r->usual, value), range, "%s", buf_str(&why));
+    figure_row(t, what, words(r->usual, value), range, "%s", buf_str(&why));
     buf_release(&why);
 }
 
-void ask_figure(struct ask_table *t, const char *key, const char *fmt, ...)
+void figure_field(struct figure_table *t, const char *key, const char *fmt, ...)
 {
     const struct field *f = fields_find(t->fields, key);
-    char value[ASK_TEXT_MAX];
+    char value[FIELD_TEXT_MAX];
     struct buf why = { 0 };
     va_list ap;
 
@@ -386,15 +389,15 @@ void ask_figure(struct ask_table *t, const char *key, const char *fmt, ...)
     buf_vaddf(&why, fmt, ap);
     va_end(ap);
     if (f->kind == FIELD_STRUCT)
-        ask_range(t, f->title, (const void *)((const char *)t->obj + f->off), f->words, "%s",
-                  buf_str(&why));
+        figure_range(t, f->title, (const void *)((const char *)t->obj + f->off), f->words, "%s",
+                     buf_str(&why));
     else
-        ask_row(t, f->title, field_text(f, t->obj, value), "", "%s", buf_str(&why));
+        figure_row(t, f->title, field_text(f, t->obj, value), "", "%s", buf_str(&why));
     buf_release(&why);
 }
 
-void ask_row(struct ask_table *t, const char *what, const char *value, const char *range,
-             const char *fmt, ...)
+void figure_row(struct figure_table *t, const char *what, const char *value, const char *range,
+                const char *fmt, ...)
 {
     struct buf why = { 0 };
     va_list ap;
@@ -410,14 +413,14 @@ void ask_row(struct ask_table *t, const char *what, const char *value, const cha
     buf_release(&why);
 }
 
-void ask_table_end(struct ask_table *t, struct cmd_ctx *ctx)
+void figure_end(struct figure_table *t, struct cmd_ctx *ctx)
 {
     table_print(t->t, &ctx->out_term, 0, &ctx->out);
     table_free(t->t);
     t->t = NULL;
 }
 
-void ask_note(struct cmd_ctx *ctx, const char *fmt, ...)
+void print_note(struct cmd_ctx *ctx, const char *fmt, ...)
 {
     struct buf text = { 0 };
     va_list ap;
@@ -431,7 +434,7 @@ void ask_note(struct cmd_ctx *ctx, const char *fmt, ...)
     buf_release(&text);
 }
 
-void ask_fp32(struct cmd_ctx *ctx, const struct plan_gpu *g, enum plan_precision p)
+void print_fp32(struct cmd_ctx *ctx, const struct plan_gpu *g, enum plan_precision p)
 {
     if (p == PLAN_FP32)
         buf_addf(&ctx->out,
@@ -440,27 +443,27 @@ void ask_fp32(struct cmd_ctx *ctx, const struct plan_gpu *g, enum plan_precision
                  g->fp32_flops / 1e12);
 }
 
-void ask_head(struct cmd_ctx *ctx, const struct ask *a)
+void print_request(struct cmd_ctx *ctx, const struct run_request *a)
 {
     const struct plan_cluster *cl = &a->cluster;
     const struct plan_best *b = &a->best;
     const struct plan_config *c = &b->config;
     double step_tokens = (double)c->micro_batch * c->grad_acc * c->dp * (double)c->seq;
-    char p[ASK_TEXT_MAX], q[ASK_TEXT_MAX], r[ASK_TEXT_MAX];
+    char p[FIELD_TEXT_MAX], q[FIELD_TEXT_MAX], r[FIELD_TEXT_MAX];
     struct buf text = { 0 };
 
     if (a->planned)
         train_spec_print(ctx, a->planned);
     term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", a->model.name);
-    buf_addf(&ctx->out, ": %s parameters", ask_short((double)a->counts.total, p));
+    buf_addf(&ctx->out, ": %s parameters", text_short((double)a->counts.total, p));
     if (a->model.experts)
-        buf_addf(&ctx->out, " (%s active)", ask_short((double)a->counts.active, p));
+        buf_addf(&ctx->out, " (%s active)", text_short((double)a->counts.active, p));
     buf_addf(&ctx->out, " on %lld x %s, sequences of %lld\n", (long long)cl->gpus, cl->gpu.name,
              (long long)c->seq);
     plan_config_text(c, &text);
     buf_addf(&ctx->out, "%s\n", buf_str(&text));
-    buf_addf(&ctx->out, "%s a step of %s tokens, %s tokens/s", ask_time(b->time.step_s, p),
-             ask_short(step_tokens, q), ask_short(step_tokens / b->time.step_s, r));
+    buf_addf(&ctx->out, "%s a step of %s tokens, %s tokens/s", text_time(b->time.step_s, p),
+             text_short(step_tokens, q), text_short(step_tokens / b->time.step_s, r));
     if (!c->lora_rank) /* adapters skip a third of the FLOPs it counts */
         buf_addf(&ctx->out, ", %.0f %% MFU (%s attention)", 100 * b->time.mfu,
                  plan_flops_names[b->time.flops]);
@@ -468,7 +471,7 @@ void ask_head(struct cmd_ctx *ctx, const struct ask *a)
              (double)cl->gpu.mem_bytes / 0x1p30);
     if (*cl->gpu.note)
         buf_addf(&ctx->out, "%s: %s.\n", cl->gpu.name, cl->gpu.note);
-    ask_fp32(ctx, &cl->gpu, c->precision);
+    print_fp32(ctx, &cl->gpu, c->precision);
     if (b->memory.total > (uint64_t)cl->gpu.mem_bytes)
         buf_adds(&ctx->out, "By this count it does not fit: 'stoker plan memory' explains each "
                             "byte.\n");
@@ -476,16 +479,16 @@ void ask_head(struct cmd_ctx *ctx, const struct ask *a)
     buf_release(&text);
 }
 
-void ask_json_model(struct json_out *w, const void *ask)
+void request_json_model(struct json_out *w, const void *request)
 {
-    const struct ask *a = ask;
+    const struct run_request *a = request;
 
     if (a->planned)
         train_spec_json(w, a->planned);
     json_kv_str(w, "model", a->model.name);
 }
 
-#define S struct ask
+#define S struct run_request
 static const struct field best_fields[] = {
     FIELD_OF("step_s", S, best.time.step_s, "seconds of a step"),
     FIELD_OF("mfu", S, best.time.mfu, "model FLOPs utilisation"),
@@ -495,9 +498,9 @@ static const struct field best_fields[] = {
 static FIELD_TABLE(best_table, "best", S, best_fields);
 #undef S
 
-void ask_json_best(struct json_out *w, const void *ask)
+void request_json_best(struct json_out *w, const void *request)
 {
-    const struct ask *a = ask;
+    const struct run_request *a = request;
     struct buf text = { 0 };
 
     plan_config_text(&a->best.config, &text);

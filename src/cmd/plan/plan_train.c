@@ -643,64 +643,61 @@ static enum rc run_train(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-#define ROW(letter, name, kind, field, arg, help)                                                  \
-    {                                                                                              \
-        letter, name, OPT_##kind, offsetof(struct train_opts, field), arg, NULL, 0, 0, help        \
-    }
-#define NUM(name, field, min, max, help)                                                           \
-    {                                                                                              \
-        0, name, OPT_INT, offsetof(struct train_opts, field), "N", NULL, min, max, help            \
-    }
-#define ONE_OF(name, field, choices, help)                                                         \
-    {                                                                                              \
-        0, name, OPT_STR, offsetof(struct train_opts, field), "WHICH", choices, 0, 0, help         \
-    }
+#define S train_opts
 static const struct opt train_opts[] = {
-    ROW('f', "file", STR, file, "SPEC",
-        "the job is a component of this stoker.yaml; other options win over it"),
-    ROW('m', "model", STR, model, "MODEL",
-        "name, config.json, its folder, or PARAMETERS,LAYERS,HIDDEN"),
-    ROW('g', "gpu", STR, gpu, "GPU[,GPU]", "kind of GPU (default h100); several are compared"),
-    ROW('n', "gpus", STR, gpus, "N[,N]", "GPUs in all; several numbers are compared"),
-    NUM("batch", batch, 1, PLAN_BATCH_MAX,
-        "sequences in a step (default: what published runs of such models took)"),
-    NUM("seq", seq, 1, PLAN_SEQ_MAX, "tokens in a sequence (default 4096)"),
-    ROW(0, "tokens", STR, tokens, "T", "tokens of the whole training (15T, 300B): days and cost"),
-    ROW(0, "days", STR, days, "D", "mark what takes longer (with --tokens)"),
-    ROW(0, "budget", STR, budget, "DOLLARS", "mark what costs more (with --tokens)"),
-    ROW(0, "price", STR, price, "DOLLARS", "of a GPU-hour (default: the catalogue's)"),
-    ONE_OF("precision", precision, PLAN_PRECISION_CHOICES,
-           "bf16 (default: fp32 gradients and master), bf16-grads, fsdp, pure, fp8, fp32"),
-    ONE_OF("optimizer", optimizer, PLAN_OPTIMIZER_CHOICES,
-           "adam (default), adam16 (bf16 moments), adam8 or sgd with momentum"),
-    ONE_OF("stack", stack, "megatron|fsdp|nanotron|torch",
-           "whose loops (default: torch, a plain script, on one GPU; else megatron)"),
-    ONE_OF("split", split, "even|ends-less|embedding-layer|cost",
-           "how layers go to stages (default ends-less: even, or embedding and head count as one)"),
-    ROW(0, "eager", FLAG, eager, NULL, "no fused kernels (default where A100 constants are taken)"),
-    ROW(0, "fused", FLAG, fused, NULL,
-        "fused kernels, hidden tensor parallelism (default elsewhere)"),
-    ROW(0, "no-flash", FLAG, no_flash, NULL, "attention stores all pairs"),
-    ROW(0, "no-overlap", FLAG, no_overlap, NULL, "gradients are summed when backward has ended"),
-    ROW(0, "offload", FLAG, offload, NULL, "try the optimizer in host memory too"),
-    NUM("node", node, 1, 1024, "GPUs in one NVLink domain (default 8; 72 for NVL72)"),
-    ROW(0, "net", STR, net, "RATE", "network of a node, all adapters together (as in 3200Gb/s)"),
-    ROW(0, "free", STR, free, "PERCENT", "of the GPU's memory to keep free (default 5%)"),
-    ROW(0, "fix", STR, fix, "CONFIG", "sizes that are given, as in \"tp8 zero1\""),
-    NUM("top", top, 1, PLAN_TOP_MAX, "configurations in the table (default 10)"),
-    ROW(0, "all", FLAG, all, NULL, "rank every configuration, not the best of each cut"),
-    ROW(0, "explain", STR, explain, "CONFIG", "where the time and memory of one go, and its rank"),
-    ROW(0, "compare", STR, compare, "A B", "two configurations beside each other"),
-    ONE_OF("for", framework, "megatron|torchtitan|deepspeed|accelerate|torchrun",
-           "leave out what this framework cannot run, with its usual precision"),
-    ONE_OF("flags", flags, "megatron|torchtitan|deepspeed|accelerate|torchrun",
-           "print the choice as a command of a framework"),
-    ROW(0, "rules", FLAG, rules, NULL, "show how many configurations each rule refused"),
-    ROW(0, "no-vary", FLAG, no_vary, NULL, "do not search again under other conditions"),
-    NUM("threads", threads, 1, PLAN_THREADS_MAX, "threads (default: all cores)"),
-    ROW('j', "json", FLAG, json, NULL, "print JSON instead of text"),
+    ROW_OPT(S, 'f', "file", STR, file, "SPEC",
+            "the job is a component of this stoker.yaml; other options win over it"),
+    ROW_OPT(S, 'm', "model", STR, model, "MODEL",
+            "name, config.json, its folder, or PARAMETERS,LAYERS,HIDDEN"),
+    ROW_OPT(S, 'g', "gpu", STR, gpu, "GPU[,GPU]",
+            "kind of GPU (default h100); several are compared"),
+    ROW_OPT(S, 'n', "gpus", STR, gpus, "N[,N]", "GPUs in all; several numbers are compared"),
+    ROW_NUM(S, "batch", batch, 1, PLAN_BATCH_MAX,
+            "sequences in a step (default: what published runs of such models took)"),
+    ROW_NUM(S, "seq", seq, 1, PLAN_SEQ_MAX, "tokens in a sequence (default 4096)"),
+    ROW_OPT(S, 0, "tokens", STR, tokens, "T",
+            "tokens of the whole training (15T, 300B): days and cost"),
+    ROW_OPT(S, 0, "days", STR, days, "D", "mark what takes longer (with --tokens)"),
+    ROW_OPT(S, 0, "budget", STR, budget, "DOLLARS", "mark what costs more (with --tokens)"),
+    ROW_OPT(S, 0, "price", STR, price, "DOLLARS", "of a GPU-hour (default: the catalogue's)"),
+    ROW_ONE_OF(S, "precision", precision, PLAN_PRECISION_CHOICES,
+               "bf16 (default: fp32 gradients and master), bf16-grads, fsdp, pure, fp8, fp32"),
+    ROW_ONE_OF(S, "optimizer", optimizer, PLAN_OPTIMIZER_CHOICES,
+               "adam (default), adam16 (bf16 moments), adam8 or sgd with momentum"),
+    ROW_ONE_OF(S, "stack", stack, "megatron|fsdp|nanotron|torch",
+               "whose loops (default: torch, a plain script, on one GPU; else megatron)"),
+    ROW_ONE_OF(
+        S, "split", split, "even|ends-less|embedding-layer|cost",
+        "how layers go to stages (default ends-less: even, or embedding and head count as one)"),
+    ROW_OPT(S, 0, "eager", FLAG, eager, NULL,
+            "no fused kernels (default where A100 constants are taken)"),
+    ROW_OPT(S, 0, "fused", FLAG, fused, NULL,
+            "fused kernels, hidden tensor parallelism (default elsewhere)"),
+    ROW_OPT(S, 0, "no-flash", FLAG, no_flash, NULL, "attention stores all pairs"),
+    ROW_OPT(S, 0, "no-overlap", FLAG, no_overlap, NULL,
+            "gradients are summed when backward has ended"),
+    ROW_OPT(S, 0, "offload", FLAG, offload, NULL, "try the optimizer in host memory too"),
+    ROW_NUM(S, "node", node, 1, 1024, "GPUs in one NVLink domain (default 8; 72 for NVL72)"),
+    ROW_OPT(S, 0, "net", STR, net, "RATE",
+            "network of a node, all adapters together (as in 3200Gb/s)"),
+    ROW_OPT(S, 0, "free", STR, free, "PERCENT", "of the GPU's memory to keep free (default 5%)"),
+    ROW_OPT(S, 0, "fix", STR, fix, "CONFIG", "sizes that are given, as in \"tp8 zero1\""),
+    ROW_NUM(S, "top", top, 1, PLAN_TOP_MAX, "configurations in the table (default 10)"),
+    ROW_OPT(S, 0, "all", FLAG, all, NULL, "rank every configuration, not the best of each cut"),
+    ROW_OPT(S, 0, "explain", STR, explain, "CONFIG",
+            "where the time and memory of one go, and its rank"),
+    ROW_OPT(S, 0, "compare", STR, compare, "A B", "two configurations beside each other"),
+    ROW_ONE_OF(S, "for", framework, "megatron|torchtitan|deepspeed|accelerate|torchrun",
+               "leave out what this framework cannot run, with its usual precision"),
+    ROW_ONE_OF(S, "flags", flags, "megatron|torchtitan|deepspeed|accelerate|torchrun",
+               "print the choice as a command of a framework"),
+    ROW_OPT(S, 0, "rules", FLAG, rules, NULL, "show how many configurations each rule refused"),
+    ROW_OPT(S, 0, "no-vary", FLAG, no_vary, NULL, "do not search again under other conditions"),
+    ROW_NUM(S, "threads", threads, 1, PLAN_THREADS_MAX, "threads (default: all cores)"),
+    ROW_OPT(S, 'j', "json", FLAG, json, NULL, "print JSON instead of text"),
     { 0 },
 };
+#undef S
 static const struct cmd_example train_examples[] = {
     { "stoker plan train --model llama-3.1-70b --gpus 64 --gpu h100 --batch 1024 --tokens 300B "
       "--days 7",

@@ -171,7 +171,7 @@ void train_explain(struct cmd_ctx *ctx, const struct train_job *j, const struct 
         buf_reset(&text);
         train_differences(&best.time, &f.time, &text);
         buf_addf(&ctx->out, "Against it: %s.\n", buf_str(&text));
-        ask_fp32(ctx, &k->cluster.gpu, c->precision);
+        print_fp32(ctx, &k->cluster.gpu, c->precision);
     }
     buf_release(&text);
     buf_release(&digits);

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <strings.h>
 
-struct wish { /* of one component */
+struct spec_wish { /* of one component */
     struct train_opts *o;
     struct train_job *j;
     const struct spec *spec;
@@ -27,7 +27,7 @@ struct wish { /* of one component */
 };
 
 /* Sets an option that is not given to `value`, which `member` of the spec at `key` says. */
-static void wish_set(struct wish *w, const char **opt, const char *option, const void *member,
+static void wish_set(struct spec_wish *w, const char **opt, const char *option, const void *member,
                      const char *key, const char *value)
 {
     struct train_job *j = w->j;
@@ -45,12 +45,12 @@ static void wish_set(struct wish *w, const char **opt, const char *option, const
 }
 
 /* "components.train.training.seq_len" */
-static const char *component_key(struct wish *w, const char *rest)
+static const char *component_key(struct spec_wish *w, const char *rest)
 {
     return arena_printf(&w->j->arena, "components.%s.%s", w->c->name, rest);
 }
 
-static enum rc wish_lacks(struct wish *w, const char *key, const char *option, struct err *err)
+static enum rc wish_lacks(struct spec_wish *w, const char *key, const char *option, struct err *err)
 {
     err_hint(err, "Set '%s' in '%s', or give %s.", key, spec_file(w->spec), option);
     return err_set(err, RC_USAGE, "the spec does not say '%s'", key);
@@ -59,7 +59,7 @@ static enum rc wish_lacks(struct wish *w, const char *key, const char *option, s
 /* ---- the model ---- */
 
 /* Gated and plain layers differ in parameters: the one that comes nearer to the count it is. */
-static enum rc model_from_sizes(struct wish *w, struct plan_model *out, struct err *err)
+static enum rc model_from_sizes(struct spec_wish *w, struct plan_model *out, struct err *err)
 {
     const struct spec_shape *s = w->shape;
     struct plan_model best = { 0 };
@@ -121,7 +121,7 @@ static const char *missing_size(const struct spec_shape *s)
     return NULL;
 }
 
-static enum rc wish_model(struct wish *w, struct err *err)
+static enum rc wish_model(struct spec_wish *w, struct err *err)
 {
     const struct spec_shape *s = w->shape;
     const char *lacks;
@@ -153,7 +153,7 @@ static enum rc wish_model(struct wish *w, struct err *err)
 /* ---- machines ---- */
 
 /* Of all adapters of a machine; 0: the spec does not say. */
-static int64_t node_rate(const struct wish *w)
+static int64_t node_rate(const struct spec_wish *w)
 {
     const struct spec_strs *names = w->c->fabrics.count ? &w->c->fabrics : &w->node->fabrics;
     int64_t rate = 0;
@@ -171,7 +171,7 @@ static int64_t node_rate(const struct wish *w)
 }
 
 /* What the page and the alerts of the site count for a GPU of the group. */
-static void wish_price(struct wish *w)
+static void wish_price(struct spec_wish *w)
 {
     const struct spec_node *n = w->node;
     struct render_cost c = render_cost_of(w->spec, n);
@@ -190,7 +190,7 @@ static void wish_price(struct wish *w)
 }
 
 /* Replicas of a component that trains do so together. */
-static int64_t wish_gpus(const struct wish *w)
+static int64_t wish_gpus(const struct spec_wish *w)
 {
     int64_t replicas = w->c->replicas;
 
@@ -201,7 +201,7 @@ static int64_t wish_gpus(const struct wish *w)
 
 /* GPUs of each machine that the component takes, where it is some of them on several machines: then
  * no more share NVLink, nor adapters; 0: all of them, or one machine's. */
-static int64_t part_of_machine(const struct wish *w)
+static int64_t part_of_machine(const struct spec_wish *w)
 {
     const struct spec_node *n = w->node;
 
@@ -212,7 +212,7 @@ static int64_t part_of_machine(const struct wish *w)
 
 /* The planner's node is an NVLink domain: the machine, a part of it, or several machines whose
  * NVLink is one, with the networks of all of them. */
-static void wish_domain(struct wish *w)
+static void wish_domain(struct spec_wish *w)
 {
     const struct spec_node *n = w->node;
     struct arena *a = &w->j->arena;
@@ -250,7 +250,7 @@ static void wish_domain(struct wish *w)
                  units_rate_exact((uint64_t)(rate * (machines > 1 ? machines : 1)), text));
 }
 
-static enum rc wish_machines(struct wish *w, struct err *err)
+static enum rc wish_machines(struct spec_wish *w, struct err *err)
 {
     char text[UNITS_TEXT_MAX];
 
@@ -306,7 +306,7 @@ static const char *precision_of(const struct spec_training *t)
     return "bf16";
 }
 
-static enum rc wish_optimizer(struct wish *w, struct err *err)
+static enum rc wish_optimizer(struct spec_wish *w, struct err *err)
 {
     static const char *const names[][2] = {
         { "adamw", "adam" },  { "adam", "adam" },       { "fused_adam", "adam" },
@@ -328,7 +328,7 @@ static enum rc wish_optimizer(struct wish *w, struct err *err)
                    component_key(w, "training.optimizer"), w->t->optimizer);
 }
 
-static void wish_sizes(struct wish *w)
+static void wish_sizes(struct spec_wish *w)
 {
     const struct spec_parallel *p = &w->t->parallel;
     const struct {
@@ -358,7 +358,7 @@ static void wish_sizes(struct wish *w)
 }
 
 /* Sequences in a step: told, or of a GPU times the copies of the model. */
-static enum rc wish_batch(struct wish *w, struct err *err)
+static enum rc wish_batch(struct spec_wish *w, struct err *err)
 {
     const struct spec_parallel *p = &w->t->parallel;
     int64_t cut = maybe_or(p->tensor, 1) * maybe_or(p->pipeline, 1) * maybe_or(p->context, 1);
@@ -381,7 +381,7 @@ static enum rc wish_batch(struct wish *w, struct err *err)
     return RC_OK;
 }
 
-static void wish_sequence(struct wish *w)
+static void wish_sequence(struct spec_wish *w)
 {
     bool own = w->t->seq_len.known;
     char text[UNITS_TEXT_MAX];
@@ -401,7 +401,7 @@ static void wish_sequence(struct wish *w)
     }
 }
 
-static enum rc wish_training(struct wish *w, struct err *err)
+static enum rc wish_training(struct spec_wish *w, struct err *err)
 {
     bool megatron = w->t->framework == SPEC_FRAMEWORK_MEGATRON ||
                     w->t->framework == SPEC_FRAMEWORK_OTHER ||
@@ -420,7 +420,7 @@ static enum rc wish_training(struct wish *w, struct err *err)
 
 /* A shape without layers has nothing to cut: what a machine does with it is another question, which
  * `stoker plan machine` answers from what was measured. */
-static enum rc wish_measured(struct wish *w, struct err *err)
+static enum rc wish_measured(struct spec_wish *w, struct err *err)
 {
     const struct spec_shape *s = w->shape;
     struct plan_machine_want *m = &w->j->machine;
@@ -490,7 +490,7 @@ static enum rc find_component(const struct spec *s, const char *name,
 enum rc train_spec(struct cmd_ctx *ctx, struct train_opts *o, const char *component,
                    struct train_job *j, struct err *err)
 {
-    struct wish w = { .o = o, .j = j };
+    struct spec_wish w = { .o = o, .j = j };
     struct spec *spec = NULL;
     enum rc rc = cmd_spec_read(ctx, o->file, o->json, &spec, err);
 

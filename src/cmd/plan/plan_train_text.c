@@ -194,12 +194,12 @@ static void print_sentence(struct cmd_ctx *ctx, const struct train_job *j)
     train_figures(j, k, c, &f);
     plan_config_text(c, &text);
     buf_addf(&line, "Run %s on %lld x %s: %s a step, %.1f of %.1f GiB", buf_str(&text),
-             (long long)k->cluster.gpus, k->cluster.gpu.name, ASK_TIME(f.time.step_s),
+             (long long)k->cluster.gpus, k->cluster.gpu.name, TEXT_TIME(f.time.step_s),
              (double)f.memory.total / GIB, (double)k->cluster.gpu.mem_bytes / GIB);
     if (j->tokens > 0)
-        buf_addf(&line, ", %.3g days for %s tokens", f.days, ASK_SHORT(j->tokens));
+        buf_addf(&line, ", %.3g days for %s tokens", f.days, TEXT_SHORT(j->tokens));
     if (j->tokens > 0 && f.dollars > 0)
-        buf_addf(&line, " and %s", ASK_USD(f.dollars));
+        buf_addf(&line, " and %s", TEXT_USD(f.dollars));
     buf_addc(&line, '.');
     if (f.misses_days && j->gpus_in_time)
         buf_addf(&line, " That misses %.3g day%s: %lld GPUs would do.", j->days,
@@ -572,7 +572,7 @@ static void print_notes(struct cmd_ctx *ctx, const struct train_job *j)
         buf_addf(&ctx->out, "%s: %s.\n", k->cluster.gpu.name, k->cluster.gpu.note);
     else if (*k->consts.note)
         buf_addf(&ctx->out, "%s: %s.\n", k->cluster.gpu.name, k->consts.note);
-    ask_fp32(ctx, &k->cluster.gpu, plan_choice(&k->found)->config.precision);
+    print_fp32(ctx, &k->cluster.gpu, plan_choice(&k->found)->config.precision);
     buf_release(&line);
 }
 

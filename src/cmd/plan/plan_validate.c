@@ -302,19 +302,19 @@ static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
+#define S validate_opts
 static const struct opt validate_opts[] = {
-    { 0, "leave-out", OPT_FLAG, offsetof(struct validate_opts, leave_out), NULL, NULL, 0, 0,
-      "fit without each source in turn, then predict it" },
-    { 0, "picture", OPT_STR, offsetof(struct validate_opts, picture), "FILE", NULL, 0, 0,
-      "write predicted over measured time as SVG ('-' for stdout)" },
-    { 0, "bands", OPT_STR, offsetof(struct validate_opts, bands), "FILE", NULL, 0, 0,
-      "with --leave-out: write the error bands as data/plan_bands.csv has them" },
-    { 0, "rows", OPT_FLAG, offsetof(struct validate_opts, rows), NULL, NULL, 0, 0,
-      "print every row, with its reasons, first" },
-    { 'j', "json", OPT_FLAG, offsetof(struct validate_opts, json), NULL, NULL, 0, 0,
-      "print JSON instead of text" },
+    ROW_OPT(S, 0, "leave-out", FLAG, leave_out, NULL,
+            "fit without each source in turn, then predict it"),
+    ROW_OPT(S, 0, "picture", STR, picture, "FILE",
+            "write predicted over measured time as SVG ('-' for stdout)"),
+    ROW_OPT(S, 0, "bands", STR, bands, "FILE",
+            "with --leave-out: write the error bands as data/plan_bands.csv has them"),
+    ROW_OPT(S, 0, "rows", FLAG, rows, NULL, "print every row, with its reasons, first"),
+    ROW_OPT(S, 'j', "json", FLAG, json, NULL, "print JSON instead of text"),
     { 0 },
 };
+#undef S
 static const struct cmd_example validate_examples[] = {
     { "stoker plan validate training_runs.csv",
       "errors of parameters, FLOPs, memory and time by source" },
