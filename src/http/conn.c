@@ -127,7 +127,7 @@ void conn_open(struct http_server *s, int fd, const char *peer, int port)
     conn_update(c);
 }
 
-static void report(struct conn *c, struct http_exchange *x, bool gone)
+static void report_done(struct conn *c, struct http_exchange *x, bool gone)
 {
     const struct http_opts *o = &c->s->o;
 
@@ -150,7 +150,7 @@ static void drop_from(struct conn *c, struct http_exchange **at, struct http_exc
             inlet_close(c);
         c->count -= x->interim ? 0 : 1;
         c->s->out -= x->handed && !x->answered;
-        report(c, x, true);
+        report_done(c, x, true);
         exchange_detach(x);
     }
 }
@@ -252,7 +252,7 @@ static void conn_eof(struct conn *c)
 }
 
 /* ---- requests */
-static void append(struct conn *c, struct http_exchange *x)
+static void append_exchange(struct conn *c, struct http_exchange *x)
 {
     if (c->last) {
         pthread_mutex_lock(&c->s->hub->lock);
@@ -299,14 +299,14 @@ static struct http_exchange *take_request(struct conn *c)
     c->begun_ns = 0;
     c->stop = c->stop || x->close;
     c->count++;
-    append(c, x);
+    append_exchange(c, x);
     timer_stop(&c->read_timer);
     return x;
 }
 
 /* A reply of our own. */
-static void answer(struct conn *c, struct http_exchange *x, int status, const char *why,
-                   const char *fields)
+static void answer_error(struct conn *c, struct http_exchange *x, int status, const char *why,
+                         const char *fields)
 {
     const struct http_opts *o = &c->s->o;
     struct buf body = { 0 };
@@ -321,7 +321,7 @@ static void answer(struct conn *c, struct http_exchange *x, int status, const ch
 }
 
 /* A request that cannot be read on: the connection ends with this reply. */
-static void fail(struct conn *c, int status, const char *why)
+static void fail_request(struct conn *c, int status, const char *why)
 {
     struct http_exchange *x;
 
@@ -333,10 +333,10 @@ static void fail(struct conn *c, int status, const char *why)
     x = take_request(c);
     x->close = c->stop = true;
     x->kept_alive = false;
-    answer(c, x, status, why, status == 503 ? "Retry-After: 1\r\n" : NULL);
+    answer_error(c, x, status, why, status == 503 ? "Retry-After: 1\r\n" : NULL);
 }
 
-static void refuse(struct conn *c, struct http_exchange *x, int status)
+static void refuse_request(struct conn *c, struct http_exchange *x, int status)
 {
     char why[HTTP_WHY_MAX], allow[64] = "", fields[128];
     const struct router *r = &c->s->router;
@@ -354,26 +354,26 @@ static void refuse(struct conn *c, struct http_exchange *x, int status)
         server_note_flush(c->s, c);
         return;
     case 401:
-        answer(c, x, 401, c->verdict.why, "WWW-Authenticate: Bearer\r\n");
+        answer_error(c, x, 401, c->verdict.why, "WWW-Authenticate: Bearer\r\n");
         return;
     case 403:
     case 415:
     case 421:
     case 429:
-        answer(c, x, status, c->verdict.why, c->verdict.fields);
+        answer_error(c, x, status, c->verdict.why, c->verdict.fields);
         return;
     case 405:
         (void)router_find(r, x->req.path, x->req.method, &ignored, allow, sizeof(allow));
         snprintf(why, sizeof(why), "'%.*s' takes %s", cut, x->req.path, allow);
         snprintf(fields, sizeof(fields), "Allow: %s\r\n", allow);
-        answer(c, x, 405, why, fields);
+        answer_error(c, x, 405, why, fields);
         return;
     default:
         near = router_nearest(r, x->req.path);
         snprintf(why, sizeof(why),
                  near ? "no such path '%.*s'; did you mean '%s'?" : "no such path '%.*s'%s", cut,
                  x->req.path, near ? near : "");
-        answer(c, x, 404, why, NULL);
+        answer_error(c, x, 404, why, NULL);
     }
 }
 
@@ -407,7 +407,7 @@ static void refuse_now(struct conn *c)
 
     x->close = c->stop = true;
     x->kept_alive = false;
-    refuse(c, x, c->verdict.status);
+    refuse_request(c, x, c->verdict.status);
 }
 
 static void say_continue(struct conn *c)
@@ -418,7 +418,7 @@ static void say_continue(struct conn *c)
     x->head = xstrdup(text);
     x->head_len = sizeof(text) - 1;
     x->interim = x->answered = x->prefixed = true;
-    append(c, x);
+    append_exchange(c, x);
     server_note_flush(c->s, c);
 }
 
@@ -444,7 +444,7 @@ static void on_streamed(struct conn *c)
     http_parser_copy_head(&c->parser, &x->req, &x->own);
     x->req.complete_ns = clock_mono_ns();
     c->count++;
-    append(c, x);
+    append_exchange(c, x);
     inlet_open(c, x);
     hand_over(c, x);
 }
@@ -471,7 +471,7 @@ static void on_piece(struct conn *c, bool end)
         c->body_ns = c->s->now_ns;
         c->inlet_bytes = 0;
         if (slow)
-            fail(c, 408, "the body came too slowly");
+            fail_request(c, 408, "the body came too slowly");
     }
 }
 
@@ -529,7 +529,7 @@ static void on_request(struct conn *c)
     struct http_exchange *x = take_request(c);
 
     if (c->verdict.status) {
-        refuse(c, x, c->verdict.status);
+        refuse_request(c, x, c->verdict.status);
         return;
     }
     hand_over(c, x);
@@ -542,7 +542,7 @@ static void on_fault(struct conn *c)
     if (c->verdict.status)
         refuse_now(c);
     else
-        fail(c, c->parser.status, c->parser.why);
+        fail_request(c, c->parser.status, c->parser.why);
 }
 
 /* After bytes of a body: do we hold too many, or do they come too slowly? */
@@ -556,12 +556,12 @@ static void check_body(struct conn *c)
     c->counted = cap;
     timer_stop(&c->read_timer);
     if (all > c->s->o.bodies_bytes_max)
-        fail(c, 503, "too many bytes of requests are held already");
+        fail_request(c, 503, "too many bytes of requests are held already");
     else if (over_ns > 0 &&
              (int64_t)c->parser.body_len < over_ns / 1000000 * HTTP_BODY_RATE_MIN / 1000)
-        fail(c, 408, "the body came too slowly");
+        fail_request(c, 408, "the body came too slowly");
     else if (spent_ns > c->s->body_total_ns)
-        fail(c, 408, "the body was not whole in time");
+        fail_request(c, 408, "the body was not whole in time");
 }
 
 /* Bytes of the client; returns how many were taken. */
@@ -605,7 +605,7 @@ static void conn_resume(struct conn *c)
 }
 
 /* ---- reading */
-static ssize_t receive(struct conn *c, char *out, size_t cap)
+static ssize_t receive_bytes(struct conn *c, char *out, size_t cap)
 {
     ssize_t n;
 
@@ -648,7 +648,7 @@ static void conn_read(struct conn *c, bool ends)
                 conn_eof(c);
             return;
         }
-        n = receive(c, c->s->read_buf, HTTP_READ_BYTES_MAX);
+        n = receive_bytes(c, c->s->read_buf, HTTP_READ_BYTES_MAX);
         if (n > 0)
             got_bytes(c, c->s->read_buf, (size_t)n);
         else if (n == 0)
@@ -661,7 +661,7 @@ static void conn_read(struct conn *c, bool ends)
 }
 
 /* ---- writing */
-static void prepare(struct conn *c, struct http_exchange *x)
+static void prepare_reply(struct conn *c, struct http_exchange *x)
 {
     if (x->prefixed)
         return;
@@ -673,14 +673,14 @@ static void prepare(struct conn *c, struct http_exchange *x)
 }
 
 /* The unsent pieces of the replies that may be written now. */
-static size_t gather(struct conn *c, struct iovec *iov, size_t max)
+static size_t gather_pieces(struct conn *c, struct iovec *iov, size_t max)
 {
     size_t n = 0;
 
     for (struct http_exchange *x = c->first; x && x->answered && n + 2 <= max; x = x->next) {
         size_t head, sent = x->sent;
 
-        prepare(c, x);
+        prepare_reply(c, x);
         head = x->head_len - x->head_at;
         if (sent < head)
             iov[n++] = (struct iovec){ x->head + x->head_at + sent, head - sent };
@@ -723,7 +723,7 @@ static ssize_t send_some(struct conn *c, struct iovec *iov, size_t count)
 }
 
 /* The first of the list is written: the next one's replier may send. */
-static void shift(struct conn *c)
+static void step_to_next(struct conn *c)
 {
     bool ends = c->first->close; /* who stands behind it is not answered */
 
@@ -742,7 +742,7 @@ static void shift(struct conn *c)
 }
 
 /* `n` more bytes have left; true: the last reply of this connection is out. */
-static bool sent(struct conn *c, size_t n)
+static bool count_sent(struct conn *c, size_t n)
 {
     bool closes = false;
 
@@ -760,10 +760,10 @@ static bool sent(struct conn *c, size_t n)
         x->sent += part;
         if (x->stream && !x->over)
             return false;
-        shift(c);
+        step_to_next(c);
         c->count -= x->interim ? 0 : 1;
         closes = x->close;
-        report(c, x, false);
+        report_done(c, x, false);
         if (x->stream)
             stream_leave(x);
         else
@@ -779,11 +779,11 @@ static bool write_replies(struct conn *c)
     size_t turn = 0, count;
 
     c->blocked = false;
-    if (sent(c, 0)) { /* replies that their own threads sent; a stream that ended */
+    if (count_sent(c, 0)) { /* replies that their own threads sent; a stream that ended */
         conn_finish(c);
         return false;
     }
-    while ((count = gather(c, iov, HTTP_IOV_MAX)) > 0) {
+    while ((count = gather_pieces(c, iov, HTTP_IOV_MAX)) > 0) {
         ssize_t n = send_some(c, iov, count);
 
         if (n == TLS_ERROR) {
@@ -796,7 +796,7 @@ static bool write_replies(struct conn *c)
             return true;
         timer_stop(&c->write_timer);
         c->stuck_bytes += (size_t)n;
-        if (sent(c, (size_t)n)) {
+        if (count_sent(c, (size_t)n)) {
             conn_finish(c);
             return false;
         }
@@ -876,7 +876,7 @@ void conn_unpause(struct conn *c)
 }
 
 /* ---- events */
-static void handshake(struct conn *c)
+static void go_on_handshake(struct conn *c)
 {
     int r = tls_handshake(c->s->tls, c->ssl);
 
@@ -901,7 +901,7 @@ void conn_event(struct conn *c, uint32_t events)
         return;
     }
     if (c->handshaking) {
-        handshake(c);
+        go_on_handshake(c);
         if (c->dead || c->handshaking) {
             conn_update(c);
             return;
@@ -921,9 +921,9 @@ void conn_timeout(struct conn *c, enum timer_kind kind)
     if (c->dead)
         return;
     if (slow_head)
-        fail(c, 408, "the head took too long");
+        fail_request(c, 408, "the head took too long");
     else if (kind == TIMER_BODY)
-        fail(c, 408, "the body came too slowly");
+        fail_request(c, 408, "the body came too slowly");
     else
         conn_close(c);
     conn_update(c);

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 /* ---- tokens */
-static const char *copied(const char *text)
+static const char *copy_token(const char *text)
 {
     return text ? xstrdup(text) : NULL;
 }
@@ -40,9 +40,9 @@ static void keys_release(struct http_keys *k)
 
 void guard_set_keys(struct guard *g, const struct http_keys *keys)
 {
-    struct http_keys fresh = { .token = copied(keys->token),
-                               .admin = copied(keys->admin),
-                               .metrics = copied(keys->metrics) };
+    struct http_keys fresh = { .token = copy_token(keys->token),
+                               .admin = copy_token(keys->admin),
+                               .metrics = copy_token(keys->metrics) };
     struct http_keys old;
 
     pthread_mutex_lock(&g->lock);
@@ -213,7 +213,7 @@ enum guard_way guard_way_of(int fd)
 }
 
 /* ---- the verdict */
-static struct guard_verdict refusal(int status, bool cors, const char *why)
+static struct guard_verdict refused_verdict(int status, bool cors, const char *why)
 {
     return (struct guard_verdict){ .status = status, .why = why, .cors = cors };
 }
@@ -238,26 +238,28 @@ struct guard_verdict guard_check(struct guard *g, const struct http_parser *p, e
     enum http_scope has = scope_of(g, head_field(p, "authorization"), wants, &asked);
 
     if (cors && p->method == HTTP_OPTIONS && head_field(p, "access-control-request-method"))
-        return refusal(204, true, NULL);
+        return refused_verdict(204, true, NULL);
     if (wants == HTTP_SCOPE_ADMIN && !asked)
-        return refusal(403, cors,
-                       g->no_admin ? g->no_admin
+        return refused_verdict(403, cors,
+                               g->no_admin
+                                   ? g->no_admin
                                    : "changes are taken from a unix socket alone, as there is no "
                                      "token for them");
     if (asked && !scope_covers(has, wants))
-        return refusal(401, cors,
-                       wants == HTTP_SCOPE_ADMIN
-                           ? "the admin's bearer token is needed, and it was not the right one"
-                           : "a bearer token is needed, and it was not the right one");
+        return refused_verdict(
+            401, cors,
+            wants == HTTP_SCOPE_ADMIN
+                ? "the admin's bearer token is needed, and it was not the right one"
+                : "a bearer token is needed, and it was not the right one");
     if (!asked && scope != HTTP_SCOPE_OPEN && way == GUARD_LOOPBACK && !host_is_ours(g, host))
-        return refusal(421, false,
-                       "the name in Host is none of this machine's: --allow-host allows it");
+        return refused_verdict(
+            421, false, "the name in Host is none of this machine's: --allow-host allows it");
     if (!asked && scope != HTTP_SCOPE_OPEN && !same && !cors)
-        return refusal(403, false,
-                       "a web page from another origin may not ask: --allow-origin allows it");
+        return refused_verdict(
+            403, false, "a web page from another origin may not ask: --allow-origin allows it");
     if (scope == HTTP_SCOPE_ADMIN && (p->has_length || p->chunked) &&
         !is_json(head_field(p, "content-type")))
-        return refusal(415, cors, "the body must be JSON: Content-Type: application/json");
+        return refused_verdict(415, cors, "the body must be JSON: Content-Type: application/json");
     return (struct guard_verdict){ .cors = cors, .proven = asked && has != HTTP_SCOPE_OPEN };
 }
 

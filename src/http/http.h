@@ -240,6 +240,4 @@ enum http_body http_body_read(struct http_exchange *x, void *out, size_t cap, si
 /* The status to answer with, and why; 499: the client has left. */
 int http_body_fault(struct http_exchange *x, const char **out_why);
 
-const char *http_status_text(int status);
-
 #endif

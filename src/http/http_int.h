@@ -261,6 +261,7 @@ const struct http_route *router_find(const struct router *r, const char *path,
                                      enum http_method method, int *status, char *allow, size_t cap);
 /* The least that is asked for at a path that has no route for this method. */
 enum http_scope router_scope(const struct router *r, const char *path);
+const char *http_status_text(int status);
 const char *router_nearest(const struct router *r, const char *path);
 void error_json(const char *why, struct buf *out);
 

@@ -37,7 +37,7 @@ static bool is_token(unsigned char c)
            (c && memchr(others, c, sizeof(others) - 1));
 }
 
-static int hex(unsigned char c)
+static int hex_value(unsigned char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -45,7 +45,7 @@ static int hex(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool bad(struct http_parser *p, int status, const char *why)
+static bool fail_parse(struct http_parser *p, int status, const char *why)
 {
     p->state = FAILED;
     p->status = (uint16_t)status;
@@ -89,8 +89,8 @@ bool http_decode(const char *in, size_t len, bool plus, char *out, size_t cap, s
         int c = (unsigned char)in[i];
 
         if (c == '%') {
-            int high = i + 2 < len ? hex((unsigned char)in[i + 1]) : -1;
-            int low = i + 2 < len ? hex((unsigned char)in[i + 2]) : -1;
+            int high = i + 2 < len ? hex_value((unsigned char)in[i + 1]) : -1;
+            int low = i + 2 < len ? hex_value((unsigned char)in[i + 2]) : -1;
 
             if (high < 0 || low < 0)
                 return false;
@@ -114,25 +114,25 @@ static bool take_method(struct http_parser *p, const char *s, size_t len)
     static const char *const names[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS" };
 
     if (!len)
-        return bad(p, 400, "the request line has no method");
+        return fail_parse(p, 400, "the request line has no method");
     for (size_t i = 0; i < len; i++)
         if (!is_token((unsigned char)s[i]))
-            return bad(p, 400, "the method is not a token");
+            return fail_parse(p, 400, "the method is not a token");
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strlen(names[i]) == len && !memcmp(names[i], s, len)) {
             p->method = (uint8_t)i;
             return true;
         }
-    return bad(p, 501, "this method is not known");
+    return fail_parse(p, 501, "this method is not known");
 }
 
 static bool take_version(struct http_parser *p, const char *s, size_t len)
 {
     if (len != 8 || memcmp(s, "HTTP/", 5) != 0 || s[5] < '0' || s[5] > '9' || s[6] != '.' ||
         s[7] < '0' || s[7] > '9')
-        return bad(p, 400, "the request line does not end with a version of HTTP");
+        return fail_parse(p, 400, "the request line does not end with a version of HTTP");
     if (s[5] != '1')
-        return bad(p, 505, "this server speaks HTTP/1.1 and HTTP/1.0");
+        return fail_parse(p, 505, "this server speaks HTTP/1.1 and HTTP/1.0");
     p->minor = (uint8_t)(s[7] - '0');
     return true;
 }
@@ -149,9 +149,9 @@ static bool take_authority(struct http_parser *p, uint32_t at, size_t from, size
     while (end < len && s[end] != '/' && s[end] != '?')
         end++;
     if (end == from)
-        return bad(p, 400, "the target names no host");
+        return fail_parse(p, 400, "the target names no host");
     if (memchr(s + from, '@', end - from))
-        return bad(p, 400, "the target's host holds a user's name");
+        return fail_parse(p, 400, "the target's host holds a user's name");
     memmove(s + from - 2, s + from, end - from);
     s[end - 2] = '\0';
     p->authority = at + (uint32_t)(from - 2);
@@ -168,10 +168,10 @@ static bool take_target(struct http_parser *p, uint32_t at, size_t len)
     size_t skip = 0, path_len;
 
     if (len > HTTP_TARGET_MAX)
-        return bad(p, 414, "the target is longer than 8192 bytes");
+        return fail_parse(p, 414, "the target is longer than 8192 bytes");
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)s[i] <= 0x20 || (unsigned char)s[i] >= 0x7f || s[i] == '#')
-            return bad(p, 400, "the target holds a character that must be escaped");
+            return fail_parse(p, 400, "the target holds a character that must be escaped");
     if (!strncasecmp(s, "http://", 7))
         skip = 7;
     else if (!strncasecmp(s, "https://", 8))
@@ -179,7 +179,7 @@ static bool take_target(struct http_parser *p, uint32_t at, size_t len)
     if (skip && !take_authority(p, at, skip, len, &skip))
         return false;
     if (skip >= len || s[skip] != '/')
-        return bad(p, 400, "the target is not a path");
+        return fail_parse(p, 400, "the target is not a path");
     s += skip;
     len -= skip;
     s[len] = '\0';
@@ -189,7 +189,7 @@ static bool take_target(struct http_parser *p, uint32_t at, size_t len)
         p->query = at + (uint32_t)(skip + path_len + 1);
     p->path = at + (uint32_t)skip;
     if (!http_decode(s, path_len, false, s, path_len + 1, &path_len))
-        return bad(p, 400, "the path has a bad escape");
+        return fail_parse(p, 400, "the path has a bad escape");
     return true;
 }
 
@@ -201,7 +201,7 @@ static bool request_line(struct http_parser *p, size_t len)
     size_t target = one ? (size_t)(one + 1 - s) : 0;
 
     if (!two)
-        return bad(p, 400, "the request line is not 'METHOD TARGET HTTP/1.1'");
+        return fail_parse(p, 400, "the request line is not 'METHOD TARGET HTTP/1.1'");
     if (!take_version(p, two + 1, len - (size_t)(two + 1 - s)) ||
         !take_method(p, s, (size_t)(one - s)) ||
         !take_target(p, p->line + (uint32_t)target, (size_t)(two - s) - target))
@@ -233,7 +233,7 @@ static bool take_length(struct http_parser *p, const char *value)
     uint64_t n = 0;
 
     if (!digits || value[digits])
-        return bad(p, 400, "Content-Length is not a number");
+        return fail_parse(p, 400, "Content-Length is not a number");
     while (digits > 1 && *value == '0') {
         value++;
         digits--;
@@ -243,7 +243,7 @@ static bool take_length(struct http_parser *p, const char *value)
     if (digits > LENGTH_DIGITS_MAX)
         n = UINT64_MAX;
     if (p->has_length && n != p->left)
-        return bad(p, 400, "Content-Length is given twice, with different values");
+        return fail_parse(p, 400, "Content-Length is given twice, with different values");
     p->has_length = true;
     p->left = n;
     return true;
@@ -252,10 +252,10 @@ static bool take_length(struct http_parser *p, const char *value)
 static bool take_coding(struct http_parser *p, const char *value)
 {
     if (p->te)
-        return bad(p, 400, "Transfer-Encoding is given twice");
+        return fail_parse(p, 400, "Transfer-Encoding is given twice");
     p->te = true;
     p->chunked = !strcasecmp(value, "chunked");
-    return p->chunked || bad(p, 501, "no Transfer-Encoding but chunked is known");
+    return p->chunked || fail_parse(p, 501, "no Transfer-Encoding but chunked is known");
 }
 
 /* Those fields that say how to read on. */
@@ -266,15 +266,15 @@ static bool note_field(struct http_parser *p, const char *name, const char *valu
     if (!strcasecmp(name, "transfer-encoding"))
         return take_coding(p, value);
     if (!strcasecmp(name, "host"))
-        return ++p->hosts == 1 || bad(p, 400, "Host is given twice");
+        return ++p->hosts == 1 || fail_parse(p, 400, "Host is given twice");
     if (!strcasecmp(name, "authorization")) /* who checks before us may have looked at the other */
-        return ++p->authorizations == 1 || bad(p, 400, "Authorization is given twice");
+        return ++p->authorizations == 1 || fail_parse(p, 400, "Authorization is given twice");
     if (!strcasecmp(name, "connection")) {
         p->close = p->close || has_word(value, "close");
         p->keep = p->keep || has_word(value, "keep-alive");
     } else if (!strcasecmp(name, "expect")) {
         if (strcasecmp(value, "100-continue") != 0)
-            return bad(p, 417, "no expectation but 100-continue can be met");
+            return fail_parse(p, 417, "no expectation but 100-continue can be met");
         p->expect = true;
     }
     return true;
@@ -286,16 +286,16 @@ static bool cut_field(struct http_parser *p, char *s, size_t len, char **out_val
     size_t n = 0, from, to = len;
 
     if (*s == ' ' || *s == '\t')
-        return bad(p, 400, "a field is folded over two lines");
+        return fail_parse(p, 400, "a field is folded over two lines");
     while (n < len && is_token((unsigned char)s[n]))
         n++;
     if (n == 0 || n == len || s[n] != ':')
-        return bad(p, 400, "a field's name is not a token with a colon right behind it");
+        return fail_parse(p, 400, "a field's name is not a token with a colon right behind it");
     for (size_t i = n + 1; i < len; i++) {
         unsigned char c = (unsigned char)s[i];
 
         if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return bad(p, 400, "a field's value holds a control character");
+            return fail_parse(p, 400, "a field's value holds a control character");
     }
     from = n + 1;
     while (from < to && (s[from] == ' ' || s[from] == '\t'))
@@ -312,7 +312,7 @@ static bool field_line(struct http_parser *p, size_t len)
     char *s = p->head + p->line, *value;
 
     if (p->span_count == HTTP_FIELDS_MAX)
-        return bad(p, 431, "there are more than 100 fields");
+        return fail_parse(p, 431, "there are more than 100 fields");
     if (!cut_field(p, s, len, &value))
         return false;
     if (p->span_count == p->span_cap) {
@@ -328,11 +328,11 @@ static bool field_line(struct http_parser *p, size_t len)
 static bool head_end(struct http_parser *p)
 {
     if (p->te && p->has_length)
-        return bad(p, 400, "Content-Length and Transfer-Encoding are both given");
+        return fail_parse(p, 400, "Content-Length and Transfer-Encoding are both given");
     if (p->te && !p->minor)
-        return bad(p, 400, "HTTP/1.0 knows no Transfer-Encoding");
+        return fail_parse(p, 400, "HTTP/1.0 knows no Transfer-Encoding");
     if (p->minor && !p->hosts)
-        return bad(p, 400, "Host is missing");
+        return fail_parse(p, 400, "Host is missing");
     p->has_body = p->chunked || (p->has_length && p->left > 0);
     p->expect = p->expect && p->minor > 0 && p->has_body;
     p->state = p->chunked ? SIZE : p->has_body ? BODY : WHOLE;
@@ -361,7 +361,7 @@ static bool head_line(struct http_parser *p)
     size_t len = p->head_len - p->line;
 
     if (len < 2 || p->head[p->head_len - 2] != '\r')
-        return bad(p, 400, "a line ends without CR LF");
+        return fail_parse(p, 400, "a line ends without CR LF");
     len -= 2;
     if (!len && p->has_line) {
         p->head_len = p->line; /* the empty line is no part of what is kept */
@@ -369,7 +369,7 @@ static bool head_line(struct http_parser *p)
     }
     if (!len) {
         if (p->skipped_line)
-            return bad(p, 400, "empty lines stand before the request");
+            return fail_parse(p, 400, "empty lines stand before the request");
         p->skipped_line = true;
         p->head_len = 0;
         return true;
@@ -390,18 +390,18 @@ static size_t read_head(struct http_parser *p, const char *data, size_t len)
         const char *end = memchr(data + used, '\n', n);
 
         if (!p->head_len && !is_token((unsigned char)data[used]) && data[used] != '\r') {
-            bad(p, 400, "this is not HTTP"); /* TLS, say: no line may ever end */
+            fail_parse(p, 400, "this is not HTTP"); /* TLS, say: no line may ever end */
             return used;
         }
         n = end ? (size_t)(end - data) - used + 1 : n;
         head_add(p, data + used, n);
         used += n;
         if (!p->has_line && p->head_len - p->line > HTTP_LINE_MAX)
-            bad(p, 414, "the request line is longer than 8256 bytes");
+            fail_parse(p, 414, "the request line is longer than 8256 bytes");
         else if (end)
             (void)head_line(p);
         if (p->state == HEAD && p->head_len == HTTP_HEAD_BYTES_MAX)
-            bad(p, 431, "the head is longer than 65536 bytes");
+            fail_parse(p, 431, "the head is longer than 65536 bytes");
     }
     return used;
 }
@@ -412,7 +412,7 @@ static bool body_add(struct http_parser *p, const char *data, size_t len)
     size_t need = p->body_len + len + 1;
 
     if (len > p->body_max - p->body_len)
-        return bad(p, 413, "the body is longer than this server takes");
+        return fail_parse(p, 413, "the body is longer than this server takes");
     if (p->drops) {
         p->body_len += len;
         return true;
@@ -456,13 +456,13 @@ static size_t read_line(struct http_parser *p, const char *data, size_t len, siz
     head_add(p, data, n);
     if (!end) {
         if (p->head_len - p->line == max)
-            bad(p, p->state == TRAILER ? 431 : 400,
-                p->state == DATA_END ? "a chunk is longer than its size"
-                                     : "a line of the chunked body is too long");
+            fail_parse(p, p->state == TRAILER ? 431 : 400,
+                       p->state == DATA_END ? "a chunk is longer than its size"
+                                            : "a line of the chunked body is too long");
         return n;
     }
     if (p->head_len - p->line < 2 || p->head[p->head_len - 2] != '\r') {
-        bad(p, 400, "a line of the chunked body ends without CR LF");
+        fail_parse(p, 400, "a line of the chunked body ends without CR LF");
         return n;
     }
     p->head_len -= 2;
@@ -481,15 +481,15 @@ static bool size_line(struct http_parser *p)
     while (zeros < len && s[zeros] == '0')
         zeros++;
     n = zeros;
-    while (n < len && n - zeros <= CHUNK_DIGITS_MAX && hex((unsigned char)s[n]) >= 0)
-        size = size << 4 | (uint64_t)hex((unsigned char)s[n++]);
-    if (!n || (n < len && s[n] != ';' && hex((unsigned char)s[n]) < 0))
-        return bad(p, 400, "a chunk's size is not a number");
+    while (n < len && n - zeros <= CHUNK_DIGITS_MAX && hex_value((unsigned char)s[n]) >= 0)
+        size = size << 4 | (uint64_t)hex_value((unsigned char)s[n++]);
+    if (!n || (n < len && s[n] != ';' && hex_value((unsigned char)s[n]) < 0))
+        return fail_parse(p, 400, "a chunk's size is not a number");
     for (size_t i = n; i < len; i++)
         if (((unsigned char)s[i] < 0x20 && s[i] != '\t') || s[i] == 0x7f)
-            return bad(p, 400, "a chunk's extension holds a control character");
+            return fail_parse(p, 400, "a chunk's extension holds a control character");
     if (n - zeros > CHUNK_DIGITS_MAX || size > p->body_max - p->body_len)
-        return bad(p, 413, "the body is longer than this server takes");
+        return fail_parse(p, 413, "the body is longer than this server takes");
     p->left = size;
     p->head_len = p->line;
     p->state = size ? DATA : TRAILER;
@@ -503,7 +503,7 @@ static bool trailer_line(struct http_parser *p)
 
     p->extra += (uint32_t)len + 2;
     if (p->extra > HTTP_HEAD_BYTES_MAX)
-        return bad(p, 431, "the trailers are longer than 65536 bytes");
+        return fail_parse(p, 431, "the trailers are longer than 65536 bytes");
     p->head_len = p->line;
     if (!len) {
         p->state = WHOLE;
@@ -543,7 +543,7 @@ size_t http_parse(struct http_parser *p, const char *data, size_t len, enum http
     } else {
         /* not before the head is known to its reader, who may have another limit */
         if (p->state == BODY && !p->body_len && p->has_length && p->left > p->body_max)
-            bad(p, 413, "the body is longer than this server takes");
+            fail_parse(p, 413, "the body is longer than this server takes");
         while (used < len && http_parser_in_body(p))
             used += p->state == BODY ? read_body(p, data + used, len - used)
                                      : read_chunked(p, data + used, len - used);

@@ -136,7 +136,7 @@ struct http_exchange *hub_take(struct hub *h)
 }
 
 /* ---- the reply's text */
-static char *put(char *p, const char *s)
+static char *put_text(char *p, const char *s)
 {
     return mempcpy(p, s, strlen(s));
 }
@@ -199,7 +199,7 @@ static char *put_echoes(char *p, const struct http_request *r)
         const char *value = echo_of(r, i);
 
         if (value)
-            p = put(put(put(put(p, echoed[i]), ": "), value), "\r\n");
+            p = put_text(put_text(put_text(put_text(p, echoed[i]), ": "), value), "\r\n");
     }
     return p;
 }
@@ -225,15 +225,15 @@ void exchange_answer(struct http_exchange *x, int status, const char *type, stru
     x->status = status;
     p += HTTP_PREFIX_BYTES;
     if (type) {
-        p = put(put(put(p, "Content-Type: "), type), "\r\n");
+        p = put_text(put_text(put_text(p, "Content-Type: "), type), "\r\n");
     }
     if (!bodiless)
-        p = put(put_number(put(p, "Content-Length: "), x->body.len), "\r\n");
+        p = put_text(put_number(put_text(p, "Content-Length: "), x->body.len), "\r\n");
     if (fields)
-        p = put(p, fields);
+        p = put_text(p, fields);
     if (origin)
-        p = put(put(put(p, "Access-Control-Allow-Origin: "), origin), cors_rest);
-    p = put(put_echoes(p, &x->req), "\r\n");
+        p = put_text(put_text(put_text(p, "Access-Control-Allow-Origin: "), origin), cors_rest);
+    p = put_text(put_echoes(p, &x->req), "\r\n");
     x->head_at = HTTP_PREFIX_BYTES;
     x->head_len = (size_t)(p - x->head);
     if (bodiless || x->req.method == HTTP_HEAD)
@@ -248,11 +248,11 @@ void exchange_answer_head(struct http_exchange *x, const char *type, const char 
     char *p = x->head = xmalloc(HTTP_PREFIX_BYTES + room);
 
     x->status = 200;
-    p = put(put(put(p + HTTP_PREFIX_BYTES, "Content-Type: "), type), "\r\n");
-    p = put(p, fields ? fields : "");
+    p = put_text(put_text(put_text(p + HTTP_PREFIX_BYTES, "Content-Type: "), type), "\r\n");
+    p = put_text(p, fields ? fields : "");
     if (origin)
-        p = put(put(put(p, "Access-Control-Allow-Origin: "), origin), cors_rest);
-    p = put(put_echoes(p, &x->req), "\r\n");
+        p = put_text(put_text(put_text(p, "Access-Control-Allow-Origin: "), origin), cors_rest);
+    p = put_text(put_echoes(p, &x->req), "\r\n");
     x->head_at = HTTP_PREFIX_BYTES;
     x->head_len = (size_t)(p - x->head);
 }
@@ -286,16 +286,16 @@ void exchange_prefix(struct http_exchange *x)
     struct hub *h = x->hub;
     size_t len;
 
-    p = put_number(put(p, "HTTP/1.1 "), (uint64_t)x->status);
-    p = put(put(put(p, " "), http_status_text(x->status)), "\r\n");
+    p = put_number(put_text(p, "HTTP/1.1 "), (uint64_t)x->status);
+    p = put_text(put_text(put_text(p, " "), http_status_text(x->status)), "\r\n");
     pthread_mutex_lock(&h->lock);
     keep_date(h);
     p = mempcpy(p, h->common, h->common_len);
     pthread_mutex_unlock(&h->lock);
     if (x->close)
-        p = put(p, "Connection: close\r\n");
+        p = put_text(p, "Connection: close\r\n");
     else if (x->kept_alive)
-        p = put(p, "Connection: keep-alive\r\n");
+        p = put_text(p, "Connection: keep-alive\r\n");
     len = (size_t)(p - text);
     assert(len <= HTTP_PREFIX_BYTES);
     x->head_at = HTTP_PREFIX_BYTES - len;

@@ -46,7 +46,7 @@ void http_stream_begin(struct http_exchange *x, const char *type, const char *fi
 }
 
 /* Into the list of streams.  The lock is held, and the client is there. */
-static void queue(struct hub *h, struct http_exchange *x)
+static void queue_stream(struct hub *h, struct http_exchange *x)
 {
     if (x->queued)
         return;
@@ -72,7 +72,7 @@ bool http_stream_send(struct http_exchange *x, const void *data, size_t len)
             atomic_fetch_add(&x->waiting, len);
         }
         x->flooded = !taken;
-        queue(h, x);
+        queue_stream(h, x);
     }
     pthread_mutex_unlock(&h->lock);
     return taken;
@@ -104,7 +104,7 @@ void http_stream_end(struct http_exchange *x)
     assert(x->stream && !x->ended);
     x->ended = true;
     if (!atomic_load(&x->gone))
-        queue(h, x);
+        queue_stream(h, x);
     pthread_mutex_unlock(&h->lock);
     stream_drop(x);
 }
@@ -147,7 +147,7 @@ void stream_sent(struct http_exchange *x, size_t n)
 }
 
 /* Forgets what has left, so that the body holds no more than what waits. */
-static void compact(struct http_exchange *x)
+static void forget_sent(struct http_exchange *x)
 {
     size_t head = x->head_len - x->head_at, done;
 
@@ -173,7 +173,7 @@ struct http_exchange *stream_next(struct hub *h, bool *out_flooded)
         x->queued = false;
         *out_flooded = x->flooded;
         if (x->conn && x->more.len) {
-            compact(x);
+            forget_sent(x);
             buf_add(&x->body, x->more.data, x->more.len);
             buf_reset(&x->more);
         }

@@ -19,20 +19,20 @@
 
 enum { KEEPALIVE_IDLE_S = 60, KEEPALIVE_EVERY_S = 15, KEEPALIVE_COUNT = 4 };
 
-static void set(int fd, int level, int name, int value)
+static void set_option(int fd, int level, int name, int value)
 {
     (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
 /* A peer whose machine died sends no FIN: keep-alive probes find out. */
-static void tune(int fd)
+static void tune_socket(int fd)
 {
-    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
-    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
 static int port_of(const struct sockaddr_storage *a)
@@ -54,7 +54,7 @@ static enum rc bind_and_listen(struct listener *l, const struct sockaddr *a, soc
     if (fd < 0)
         return err_sys(err, "could not open a socket for '%s'", name);
     if (a->sa_family != AF_UNIX)
-        tune(fd);
+        tune_socket(fd);
     else
         (void)fchmod(fd, 0600); /* the mode of the file that bind() makes, whatever the umask is */
     if (bind(fd, a, len) != 0 || listen(fd, HTTP_BACKLOG) != 0 ||
@@ -210,7 +210,7 @@ enum rc listener_adopt(struct listener *l, int fd, struct err *err)
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return err_sys(err, "could not listen on descriptor %d", fd);
     if (!str_starts(address, "unix:"))
-        tune(fd);
+        tune_socket(fd);
     *l = (struct listener){ .fd = fd, .port = port, .shared = true };
     return RC_OK;
 }

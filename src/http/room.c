@@ -193,7 +193,7 @@ static bool has_sent(const struct conn *c)
 }
 
 /* Looks through one ring, oldest first, until nothing better can come. */
-static void look(const struct http_server *s, enum timer_kind kind, struct room_pick *p)
+static void look_at_list(const struct http_server *s, enum timer_kind kind, struct room_pick *p)
 {
     const struct timer *ring = &s->timers.list[kind];
 
@@ -215,7 +215,7 @@ static void look(const struct http_server *s, enum timer_kind kind, struct room_
     }
 }
 
-static void tell(struct http_server *s, const struct room_pick *p)
+static void log_pick(struct http_server *s, const struct room_pick *p)
 {
     size_t all = atomic_load(&s->conn_count);
 
@@ -246,19 +246,19 @@ bool room_make(struct http_server *s)
     s->room.keyed = guard_is_keyed(&s->guard);
     for (size_t i = 0; i < ROOM_SLOTS; i++)
         p.most = s->room.held[i] > p.most ? s->room.held[i] : p.most;
-    look(s, TIMER_HEAD, &p);
-    look(s, TIMER_IDLE, &p);
-    look(s, TIMER_LINGER, &p);
-    look(s, TIMER_BODY, &p);
-    look(s, TIMER_WRITE, &p);
+    look_at_list(s, TIMER_HEAD, &p);
+    look_at_list(s, TIMER_IDLE, &p);
+    look_at_list(s, TIMER_LINGER, &p);
+    look_at_list(s, TIMER_BODY, &p);
+    look_at_list(s, TIMER_WRITE, &p);
     if (!p.conn) {
         if (p.ripe_ns == INT64_MAX)
-            tell(s, &p);
+            log_pick(s, &p);
         s->accept_again_ns = p.ripe_ns < pause_ns ? p.ripe_ns : pause_ns;
         return false;
     }
     atomic_fetch_add(&s->room.count, 1);
-    tell(s, &p);
+    log_pick(s, &p);
     conn_close(p.conn);
     return true;
 }

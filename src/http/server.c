@@ -74,7 +74,7 @@ static void write_replies(struct http_server *s)
 }
 
 /* ---- accepting */
-static void accepting(struct http_server *s, bool on)
+static void set_accepting(struct http_server *s, bool on)
 {
     if (s->accepting == on)
         return;
@@ -100,7 +100,7 @@ static void accept_some(struct http_server *s, const struct listener *l, size_t 
             if (poll(&waits, 1, 0) != 1)
                 return;
             if (!room_make(s)) {
-                accepting(s, false);
+                set_accepting(s, false);
                 return;
             }
         }
@@ -108,7 +108,7 @@ static void accept_some(struct http_server *s, const struct listener *l, size_t 
         if (rc == RC_LIMIT && room_make(s))
             continue;
         if (rc == RC_LIMIT)
-            accepting(s, false);
+            set_accepting(s, false);
         if (rc == RC_LIMIT || rc == RC_TIMEOUT)
             return;
         if (rc == RC_OK)
@@ -122,7 +122,7 @@ static void accept_again(struct http_server *s)
     if (s->accepting || s->draining)
         return;
     s->accept_again_ns = 0;
-    accepting(s, true);
+    set_accepting(s, true);
 }
 
 /* ---- draining */
@@ -187,7 +187,7 @@ static void drain_step(struct http_server *s)
 }
 
 /* ---- the loop */
-static bool woken(struct http_server *s)
+static bool read_wake(struct http_server *s)
 {
     uint64_t count;
     bool ending, drain;
@@ -236,7 +236,7 @@ static bool is_listener(const struct http_server *s, const void *p)
 }
 
 /* False: the end was asked for. */
-static bool turn(struct http_server *s)
+static bool run_turn(struct http_server *s)
 {
     struct epoll_event events[HTTP_EVENTS_MAX];
     int n = epoll_wait(s->epoll_fd, events, HTTP_EVENTS_MAX, wait_ms(s));
@@ -249,7 +249,7 @@ static bool turn(struct http_server *s)
         void *p = events[i].data.ptr;
 
         if (p == s)
-            ending = woken(s);
+            ending = read_wake(s);
         else if (!is_listener(s, p))
             conn_event(p, events[i].events);
         else if (s->accepting)
@@ -275,7 +275,7 @@ static bool turn(struct http_server *s)
     return !ending;
 }
 
-static void *loop(void *arg)
+static void *loop_main(void *arg)
 {
     struct http_server *s = arg;
 
@@ -283,7 +283,7 @@ static void *loop(void *arg)
     s->hub->loop = pthread_self();
     s->hub->has_loop = true;
     pthread_mutex_unlock(&s->hub->lock);
-    while (turn(s))
+    while (run_turn(s))
         ;
     while (s->conns) {
         conn_close(s->conns);
@@ -431,7 +431,7 @@ enum rc http_start(struct http_server *s, struct err *err)
     s->accepting = true;
     sigfillset(&all); /* signals are the program's; SIGPIPE is nobody's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    e = pthread_create(&s->thread, NULL, loop, s);
+    e = pthread_create(&s->thread, NULL, loop_main, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (e) {
         errno = e;
@@ -441,7 +441,7 @@ enum rc http_start(struct http_server *s, struct err *err)
     return RC_OK;
 }
 
-static void poke(struct http_server *s)
+static void wake_loop(struct http_server *s)
 {
     uint64_t one = 1;
 
@@ -464,7 +464,7 @@ void http_drain(struct http_server *s, int ms, size_t *out_cut)
         s->drain_asked = s->hub->draining = true;
         pthread_cond_broadcast(&s->hub->moved); /* streamers that wait */
         s->drain_end_ns = end_ns;
-        poke(s);
+        wake_loop(s);
     }
     while (!s->is_drained)
         pthread_cond_wait(&s->drained, &s->hub->lock);
@@ -480,7 +480,7 @@ void http_server_free(struct http_server *s)
     if (s->started) {
         pthread_mutex_lock(&s->hub->lock);
         s->ending = true;
-        poke(s);
+        wake_loop(s);
         pthread_mutex_unlock(&s->hub->lock);
         pthread_join(s->thread, NULL);
     }

@@ -77,7 +77,7 @@ static const struct {
 #undef SSL_SYMBOL
 };
 
-static enum rc load(struct tls *t, struct err *err)
+static enum rc load_library(struct tls *t, struct err *err)
 {
     t->lib = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
     if (!t->lib) {
@@ -95,7 +95,7 @@ static enum rc load(struct tls *t, struct err *err)
     return RC_OK;
 }
 
-static enum rc fault(struct tls *t, const char *what, const char *file, struct err *err)
+static enum rc tls_fault(struct tls *t, const char *what, const char *file, struct err *err)
 {
     char text[256] = "unknown";
     unsigned long e = t->ERR_get_error();
@@ -151,10 +151,10 @@ static enum rc read_pair(struct tls *t, void *ctx, const char *cert, const char 
                     NULL);
     (void)t->SSL_CTX_set_options(ctx, OP_NO_RENEGOTIATION | OP_IGNORE_EOF);
     if (t->SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
-        return fault(t, "certificate", cert, err);
+        return tls_fault(t, "certificate", cert, err);
     if (t->SSL_CTX_use_PrivateKey_file(ctx, key, FILE_PEM) != 1) {
         if (!asked)
-            return fault(t, "key", key, err);
+            return tls_fault(t, "key", key, err);
         t->ERR_clear_error();
         err_hint(err, "'openssl pkey -in KEY -out PLAIN' takes the pass phrase away.");
         return err_set(err, RC_FAIL,
@@ -162,7 +162,7 @@ static enum rc read_pair(struct tls *t, void *ctx, const char *cert, const char 
                        key);
     }
     if (t->SSL_CTX_check_private_key(ctx) != 1)
-        return fault(t, "key", key, err);
+        return tls_fault(t, "key", key, err);
     return RC_OK;
 }
 
@@ -175,7 +175,7 @@ enum rc tls_change(struct tls *t, const char *cert, const char *key, struct err 
     t->ERR_clear_error();
     fresh = t->SSL_CTX_new(t->TLS_server_method());
     if (!fresh)
-        return fault(t, "library", "libssl.so.3", err);
+        return tls_fault(t, "library", "libssl.so.3", err);
     rc = read_pair(t, fresh, cert, key, err);
     pthread_mutex_lock(&t->lock);
     old = rc ? fresh : t->ctx;
@@ -189,7 +189,7 @@ enum rc tls_change(struct tls *t, const char *cert, const char *key, struct err 
 enum rc tls_new(const char *cert, const char *key, struct tls **out, struct err *err)
 {
     struct tls *t = xcalloc(1, sizeof(*t));
-    enum rc rc = load(t, err);
+    enum rc rc = load_library(t, err);
 
     pthread_mutex_init(&t->lock, NULL);
     if (!rc)
@@ -235,7 +235,7 @@ void tls_close(struct tls *t, void *ssl, bool polite)
     t->ERR_clear_error();
 }
 
-static int why(struct tls *t, const void *ssl, int ret)
+static int io_result(struct tls *t, const void *ssl, int ret)
 {
     switch (t->SSL_get_error(ssl, ret)) {
     case ERROR_WANT_READ:
@@ -257,7 +257,7 @@ int tls_handshake(struct tls *t, void *ssl)
     r = t->SSL_do_handshake(ssl);
     if (r == 1)
         return 1;
-    reason = why(t, ssl, r);
+    reason = io_result(t, ssl, r);
     return reason == 0 ? TLS_ERROR : reason;
 }
 
@@ -267,7 +267,7 @@ ssize_t tls_read(struct tls *t, void *ssl, void *out, size_t cap)
 
     t->ERR_clear_error();
     r = t->SSL_read(ssl, out, cap > INT_MAX ? INT_MAX : (int)cap);
-    return r > 0 ? r : why(t, ssl, r);
+    return r > 0 ? r : io_result(t, ssl, r);
 }
 
 ssize_t tls_write(struct tls *t, void *ssl, const void *p, size_t len)
@@ -278,6 +278,6 @@ ssize_t tls_write(struct tls *t, void *ssl, const void *p, size_t len)
     r = t->SSL_write(ssl, p, len > INT_MAX ? INT_MAX : (int)len);
     if (r > 0)
         return r;
-    r = why(t, ssl, r);
+    r = io_result(t, ssl, r);
     return r == 0 ? TLS_ERROR : r;
 }

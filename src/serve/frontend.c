@@ -626,7 +626,7 @@ static void on_gone(void *arg)
     atomic_store(&r->cancelled, true);
 }
 
-void frontend_take(struct frontend *f, const struct api *api, struct http_exchange *x)
+void frontend_take(struct frontend *f, const struct serve_route *api, struct http_exchange *x)
 {
     struct request *r = xcalloc(1, sizeof(*r));
 

@@ -28,7 +28,7 @@ enum { SERVE_TICK_MS = 200, SERVE_TIMEOUT_DEFAULT_MS = 30000, SERVE_DRAIN_DEFAUL
 
 struct api_row { /* the argument of a table's row */
     struct serve *s;
-    const struct api *api;
+    const struct serve_route *api;
 };
 
 struct serve_priv {
@@ -93,7 +93,7 @@ static void make_routes(struct serve *s)
 static void error_body(void *arg, const char *path, int status, const char *why, struct buf *out)
 {
     const struct serve *s = arg;
-    const struct api *api = path ? api_find(path) : NULL;
+    const struct serve_route *api = path ? api_find(path) : NULL;
     struct request_fault f = { .kind = status >= 500 ? FAULT_BACKEND : FAULT_INVALID,
                                .status = status };
 

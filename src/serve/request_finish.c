@@ -31,7 +31,7 @@ static double norm_of(const float *v, size_t n, double p)
     return p == 0 ? sum / 32760.0 : pow(sum, 1.0 / p);
 }
 
-static void normalize(const struct request *r, float *v, size_t n)
+static void normalize_row(const struct request *r, float *v, size_t n)
 {
     if (r->norm_p == 2 || r->norm_p < 0) {
         eng_normalize(v, n);
@@ -43,7 +43,7 @@ static void normalize(const struct request *r, float *v, size_t n)
 }
 
 /* What the request says, else the operator, else the API, else the model. */
-static bool normalizes(const struct request *r)
+static bool is_normalized(const struct request *r)
 {
     if (r->normalize == SERVE_DEFAULT || (r->model->normalize_set && !r->normalize_said))
         return r->model->normalize;
@@ -52,7 +52,7 @@ static bool normalizes(const struct request *r)
 
 static void finish_vectors(struct request *r)
 {
-    bool unit = normalizes(r);
+    bool unit = is_normalized(r);
     /* what the model itself leaves out is not made up for by a longer rest, unless asked */
     bool again = unit && (r->dimensions || r->normalize_said);
     size_t keep = r->dimensions ? r->dimensions : model_dim(r->model->model);
@@ -60,7 +60,7 @@ static void finish_vectors(struct request *r)
     for (size_t i = 0; i < r->count; i++) {
         float *v = r->rows + i * r->full_width, *to = r->rows + i * keep;
         if (unit)
-            normalize(r, v, r->full_width);
+            normalize_row(r, v, r->full_width);
         if (again && keep < r->full_width)
             eng_truncate(v, keep);
         if (to != v)

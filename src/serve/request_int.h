@@ -27,7 +27,7 @@
 
 #include <stdatomic.h>
 
-struct api;
+struct serve_route;
 struct model_queue;
 struct request_line;
 struct sched_client;
@@ -159,7 +159,7 @@ struct request {
     struct http_exchange *x;         /* NULL: a line's */
     struct request_line *line;       /* NULL: a client's own */
     const struct http_request *http; /* of one of them */
-    const struct api *api;
+    const struct serve_route *api;
     enum { REQUEST_PARSE, REQUEST_MODEL, REQUEST_FINISH } stage;
     struct request *prev, *next; /* in the frontend's queue, or among those of a device */
     size_t bytes;                /* counted in requests_bytes */

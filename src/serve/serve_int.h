@@ -40,7 +40,7 @@ struct serve {
  * but the submitter's or on that. */
 struct request_line {
     struct http_request http; /* path, query, body; no fields */
-    const struct api *api;
+    const struct serve_route *api;
     uint64_t client;     /* of the scheduler */
     int64_t deadline_ns; /* monotonic */
     const _Atomic bool *gone;
@@ -63,7 +63,7 @@ enum rc frontend_new(struct serve *s, size_t threads, struct frontend **out,
                      struct err *err) MUST_USE;
 void frontend_free(struct frontend *f); /* when no request is left; NULL is fine */
 /* A request for a row of the tables; on the loop's thread. */
-void frontend_take(struct frontend *f, const struct api *api, struct http_exchange *x);
+void frontend_take(struct frontend *f, const struct serve_route *api, struct http_exchange *x);
 void frontend_take_line(struct frontend *f, struct request_line *l); /* any thread */
 void frontend_wake_parked(struct frontend *f); /* a model became ready or failed */
 

@@ -33,7 +33,7 @@ static void check(const struct request *r)
     }
 }
 
-static void check_fault(const struct api *api, const struct request_fault *f)
+static void check_fault(const struct serve_route *api, const struct request_fault *f)
 {
     struct arena arena = { 0 };
     struct buf out = { 0 };
@@ -65,7 +65,8 @@ static void make_response(struct request *r, const struct model *net, float *row
     }
 }
 
-static void write_response(const struct api *api, struct request *r, const struct model *net)
+static void write_response(const struct serve_route *api, struct request *r,
+                           const struct model *net)
 {
     float *rows = xcalloc(ROWS_MAX, WIDTH * sizeof(float));
     struct buf out = { 0 }, fields = { 0 };
@@ -88,7 +89,7 @@ static void write_response(const struct api *api, struct request *r, const struc
     free(rows);
 }
 
-static void one(const struct api *api, const char *body, size_t len, bool head)
+static void one(const struct serve_route *api, const char *body, size_t len, bool head)
 {
     struct http_request http = { .method = HTTP_POST, .path = api->path, .query = "", .id = 1 };
     struct model net = { .head = head ? MODEL_HEAD_POOLER : MODEL_HEAD_NONE, .labels = 1 };

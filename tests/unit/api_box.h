@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct box {
-    const struct api *api;
+    const struct serve_route *api;
     struct http_request http;
     struct request request;
     struct model net;

@@ -496,7 +496,7 @@ TEST(a_model_may_stand_in_the_url)
     }
 }
 
-static void check_extras(const struct api *row)
+static void check_extras(const struct serve_route *row)
 {
     const char *type = strstr(row->example, "input_type") ? "search_document" : "t";
     struct buf body = { 0 };
@@ -527,7 +527,7 @@ TEST(every_route_takes_prompts_and_a_priority)
 TEST(every_route_is_found_once_and_its_example_works)
 {
     for (size_t i = 0; api_at(i); i++) {
-        const struct api *row = api_at(i);
+        const struct serve_route *row = api_at(i);
         struct box b;
         assert_ptr_equal(api_find(row->path), row);
         CHECK(row->summary && row->example && row->parse && row->write);

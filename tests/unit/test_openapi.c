@@ -115,7 +115,7 @@ static size_t described_count(void)
 
 TEST(every_route_stands_in_it)
 {
-    const struct api *a;
+    const struct serve_route *a;
 
     for (size_t i = 0; (a = api_at(i)); i++)
         if (!described("post", a->path))
@@ -251,7 +251,7 @@ static const struct json *route(const struct json *list, const char *method, con
     return found;
 }
 
-static const struct json *routes_with(const struct api *(*at)(size_t i))
+static const struct json *routes_with(const struct serve_route *(*at)(size_t i))
 {
     struct buf text = { 0 };
     const struct json *list;
@@ -292,9 +292,9 @@ TEST(routes_from_the_document)
     buf_release(&text);
 }
 
-static const struct api *some_rows(size_t i)
+static const struct serve_route *some_rows(size_t i)
 {
-    static const struct api rows[] = {
+    static const struct serve_route rows[] = {
         { .path = "/embed", .summary = "of the table", .example = "{\"inputs\":\"x\"}" },
         { .path = "/v9/new", .summary = "not in the document", .example = "{}" },
         { .path = "/v9/new", .summary = "twice", .example = "{}" },

@@ -13,7 +13,7 @@ struct devices {
     struct metrics_family *up, *restarts, *beat;
 };
 
-static void collect(void *arg)
+static void collect_devices(void *arg)
 {
     struct devices *d = arg;
     struct worker_state *list = xcalloc(WORKERS_MAX, sizeof(*list));
@@ -45,7 +45,7 @@ struct devices *devices_new(struct metrics *m, struct workers *w)
     d->beat =
         metrics_family(m, METRICS_GAUGE, "stoker_worker_heartbeat_seconds",
                        "Seconds since the process of a device showed life.", "device", NULL, 0);
-    metrics_on_collect(m, collect, d);
+    metrics_on_collect(m, collect_devices, d);
     return d;
 }
 

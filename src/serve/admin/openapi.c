@@ -23,9 +23,9 @@ void openapi_write(struct buf *out)
     buf_adds(out, mark + sizeof(version_mark) - 1);
 }
 
-static const struct api *row_of(const struct api *(*at)(size_t i), const char *path)
+static const struct serve_route *row_of(const struct serve_route *(*at)(size_t i), const char *path)
 {
-    const struct api *a;
+    const struct serve_route *a;
 
     for (size_t i = 0; at && (a = at(i)); i++)
         if (str_eq(a->path, path))
@@ -54,7 +54,7 @@ static const struct json *example_of(const struct json *operation)
 }
 
 static void add_operation(struct json_out *w, const char *path, const struct json *operation,
-                          const struct api *row)
+                          const struct serve_route *row)
 {
     const char *method = str_eq(operation->key, "post")     ? "POST"
                          : str_eq(operation->key, "delete") ? "DELETE"
@@ -75,11 +75,11 @@ static void add_operation(struct json_out *w, const char *path, const struct jso
     buf_release(&text);
 }
 
-void openapi_routes(const struct api *(*at)(size_t i), struct buf *out)
+void openapi_routes(const struct serve_route *(*at)(size_t i), struct buf *out)
 {
     const struct json *paths, *path, *operation;
     struct arena arena = { 0 };
-    const struct api *a;
+    const struct serve_route *a;
     struct json_out w;
     struct json *doc;
 

@@ -11,7 +11,7 @@ void openapi_write(struct buf *out);
 /* GET /api/routes: [{"method","path","summary","example"}], the example a request body as
  * text or null.  Rows come from the document; `at` (api_at) wins with its summary and example,
  * and adds what the document lacks.  NULL: the document alone. */
-void openapi_routes(const struct api *(*at)(size_t i), struct buf *out);
+void openapi_routes(const struct serve_route *(*at)(size_t i), struct buf *out);
 
 /* GET /: the page, and the fields that keep it to itself ("Name: value\r\n"…). */
 void page_write(struct buf *out);

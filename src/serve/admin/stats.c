@@ -121,7 +121,7 @@ void stats_expect_model(struct stats *s, const char *model)
         (void)metrics_histogram(s->stages, model, stages[i]);
 }
 
-static double seconds(int64_t ns)
+static double in_seconds(int64_t ns)
 {
     return (double)ns * 1e-9;
 }
@@ -140,12 +140,12 @@ static void count_work(struct stats *s, const struct request *r)
     counter_add(metrics_counter(s->tokens, model), r->response.tokens_total);
     counter_add(metrics_counter(s->truncated, model), cut);
     counter_add(metrics_counter(s->cached, model), found);
-    histogram_add(metrics_histogram(s->stages, model, "parse"), seconds(t->parse));
-    histogram_add(metrics_histogram(s->stages, model, "tokenize"), seconds(t->tokenize));
-    histogram_add(metrics_histogram(s->stages, model, "queue"), seconds(t->queue));
-    histogram_add(metrics_histogram(s->stages, model, "run"), seconds(t->run));
-    histogram_add(metrics_histogram(s->stages, model, "write"), seconds(t->write));
-    histogram_add(metrics_histogram(s->stages, model, "total"), seconds(t->total));
+    histogram_add(metrics_histogram(s->stages, model, "parse"), in_seconds(t->parse));
+    histogram_add(metrics_histogram(s->stages, model, "tokenize"), in_seconds(t->tokenize));
+    histogram_add(metrics_histogram(s->stages, model, "queue"), in_seconds(t->queue));
+    histogram_add(metrics_histogram(s->stages, model, "run"), in_seconds(t->run));
+    histogram_add(metrics_histogram(s->stages, model, "write"), in_seconds(t->write));
+    histogram_add(metrics_histogram(s->stages, model, "total"), in_seconds(t->total));
 }
 
 void stats_refused(struct stats *s, int status)
@@ -162,7 +162,7 @@ void stats_request(struct stats *s, const struct request *r, int status)
 
     snprintf(code, sizeof(code), "%d", status);
     counter_add(metrics_counter(s->requests, r->api->path, code), 1);
-    histogram_add(metrics_histogram(s->seconds, r->api->path), seconds(r->response.times.total));
+    histogram_add(metrics_histogram(s->seconds, r->api->path), in_seconds(r->response.times.total));
     if (status >= 400)
         counter_add(metrics_counter(s->errors, error_names[r->fault.kind]), 1);
     else if (r->submitted_ns)

@@ -139,7 +139,7 @@ void te_metrics_free(struct te_metrics *t)
     free(t);
 }
 
-static double seconds(int64_t ns)
+static double in_seconds(int64_t ns)
 {
     return (double)ns * 1e-9;
 }
@@ -153,10 +153,10 @@ static void count_inputs(const struct te_inputs *in, const struct request *r, bo
     if (!ok)
         return;
     counter_add(in->success, n);
-    histogram_add_many(in->duration, seconds(times->total), n);
-    histogram_add_many(in->tokenize, seconds(times->tokenize), n);
-    histogram_add_many(in->queue, seconds(times->queue), n);
-    histogram_add_many(in->run, seconds(times->run), n);
+    histogram_add_many(in->duration, in_seconds(times->total), n);
+    histogram_add_many(in->tokenize, in_seconds(times->tokenize), n);
+    histogram_add_many(in->queue, in_seconds(times->queue), n);
+    histogram_add_many(in->run, in_seconds(times->run), n);
 }
 
 static void count_success(struct te_metrics *t, const struct request *r, const char *method)
@@ -164,10 +164,10 @@ static void count_success(struct te_metrics *t, const struct request *r, const c
     const struct response_times *times = &r->response.times;
 
     counter_add(metrics_counter(t->success, method), 1);
-    histogram_add(t->duration, seconds(times->total));
-    histogram_add(t->tokenize, seconds(times->tokenize));
-    histogram_add(t->queue, seconds(times->queue));
-    histogram_add(t->run, seconds(times->run));
+    histogram_add(t->duration, in_seconds(times->total));
+    histogram_add(t->tokenize, in_seconds(times->tokenize));
+    histogram_add(t->queue, in_seconds(times->queue));
+    histogram_add(t->run, in_seconds(times->run));
     for (size_t i = 0; i < r->count; i++)
         histogram_add(t->length, (double)r->texts[i].tokens);
 }

@@ -270,7 +270,7 @@ size_t *api_ranking(const struct request *r, struct arena *arena, size_t *out_co
     return order;
 }
 
-static void apply(struct scored *s, size_t n, enum api_apply how)
+static void apply_activation(struct scored *s, size_t n, enum api_apply how)
 {
     double most = -INFINITY, sum = 0;
 
@@ -310,7 +310,7 @@ void api_classes(struct json_out *w, const struct request *r, size_t i)
         how = r->raw_scores ? API_APPLY_NONE : n == 1 ? API_APPLY_SIGMOID : API_APPLY_SOFTMAX;
     for (size_t k = 0; k < n; k++)
         s[k] = (struct scored){ r->response.rows[r->texts[i].row * r->response.width + k], k };
-    apply(s, n, how);
+    apply_activation(s, n, how);
     qsort(s, n, sizeof(*s), by_score);
     json_arr(w);
     for (size_t k = 0; k < keep; k++) {
@@ -352,7 +352,7 @@ void api_item_extras(struct json_out *w, const struct request_text *it)
         json_kv_int(w, "cut", it->cut);
 }
 
-static uint64_t characters(struct tok_text t)
+static uint64_t count_characters(struct tok_text t)
 {
     uint64_t n = 0;
 
@@ -362,13 +362,13 @@ static uint64_t characters(struct tok_text t)
 }
 
 /* As TEI counts them: ids as one each, the query with every document. */
-static uint64_t characters_of(const struct request *r)
+static uint64_t request_characters(const struct request *r)
 {
-    uint64_t n = r->what == REQUEST_RANK ? characters(r->query) * r->count : 0;
+    uint64_t n = r->what == REQUEST_RANK ? count_characters(r->query) * r->count : 0;
 
     for (size_t i = 0; i < r->count; i++) {
         const struct request_input *in = &r->inputs[i];
-        n += in->text.p ? characters(in->text) + characters(in->pair) : in->id_count;
+        n += in->text.p ? count_characters(in->text) + count_characters(in->pair) : in->id_count;
     }
     return n;
 }
@@ -378,7 +378,7 @@ void api_fields(const struct request *r, struct buf *out)
     size_t told = r->count < API_FIELD_ITEMS_MAX ? r->count : API_FIELD_ITEMS_MAX, cut = 0;
 
     buf_addf(out, "x-compute-time: %" PRId64 "\r\nx-compute-characters: %" PRIu64 "\r\n",
-             r->response.times.total / 1000000, characters_of(r));
+             r->response.times.total / 1000000, request_characters(r));
     buf_adds(out, "x-stoker-tokens: ");
     for (size_t i = 0; i < told; i++)
         buf_addf(out, "%s%u", i ? ", " : "", r->texts[i].tokens);

@@ -229,7 +229,7 @@ static const char example[] =
     "{\"model\":\"\",\"input_type\":\"search_document\",\"embedding_types\":[\"float\"],"
     "\"texts\":[\"What is deep learning?\",\"A kind of machine learning.\"]}";
 
-const struct api api_cohere[] = {
+const struct serve_route api_cohere[] = {
     { .path = "/v2/embed",
       .family = API_COHERE,
       .summary = "a vector for each text, in one or several encodings",

@@ -99,7 +99,7 @@ static const char *write_reranking(const struct request *r, struct buf *out)
     return json_type;
 }
 
-const struct api api_llama[] = {
+const struct serve_route api_llama[] = {
     { .path = "/embedding",
       .family = API_LLAMA,
       .summary = "a vector for each text",

@@ -202,7 +202,7 @@ static const char *write_classify(const struct request *r, struct buf *out)
 static const char example[] =
     "{\"model\":\"\",\"input\":[\"What is deep learning?\",\"A kind of machine learning.\"]}";
 
-const struct api api_openai[] = {
+const struct serve_route api_openai[] = {
     { .path = "/v1/embeddings",
       .family = API_OPENAI,
       .summary = "a vector for each text",

@@ -258,7 +258,7 @@ static const char *write_score(const struct request *r, struct buf *out)
     .example = "{\"text_1\":\"What is deep learning?\",\"text_2\":"                                \
                "[\"A kind of machine learning.\",\"A kind of cheese.\"]}"
 
-const struct api api_rank[] = {
+const struct serve_route api_rank[] = {
     { .path = "/rerank", RERANK },
     { .path = "/v1/rerank", RERANK },
     { .path = "/score", SCORE },

@@ -2,7 +2,7 @@
 /* routes_int: the routes of every API that clients speak.
  *
  * One file an API (tei.c, openai.c, cohere.c, rank.c, llama.c), each a
- * table of struct api.  parse and write are pure: they run on any front thread, touch
+ * table of struct serve_route.  parse and write are pure: they run on any front thread, touch
  * nothing but their arguments, and are fuzzed alone. */
 #ifndef SERVE_API_ROUTES_INT_H
 #define SERVE_API_ROUTES_INT_H
@@ -19,7 +19,7 @@ enum api_family {
     API_LLAMA   /* {"error":{"code","message","type"}} */
 };
 
-struct api {
+struct serve_route {
     const char *path;
     enum api_family family;
     const char *summary; /* for the OpenAPI document and the page */
@@ -36,11 +36,11 @@ struct api {
     const char *example; /* a request body that works with an embedding model or a reranker */
 };
 
-extern const struct api api_tei[], api_openai[], api_cohere[], api_rank[],
+extern const struct serve_route api_tei[], api_openai[], api_cohere[], api_rank[],
     api_llama[]; /* each ends with a row whose path is NULL */
 /* All of them: calls fn for each row. */
-const struct api *api_find(const char *path);
-const struct api *api_at(size_t i); /* NULL: the end */
+const struct serve_route *api_find(const char *path);
+const struct serve_route *api_at(size_t i); /* NULL: the end */
 
 /* ---- api_error.c */
 /* The body, and the status code; the caller adds Retry-After. */

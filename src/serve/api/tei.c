@@ -357,7 +357,7 @@ static const char *write_root(const struct request *r, struct buf *out)
     .parse = parse_root, .write = write_root, .settle = settle_root, .fields = api_fields,         \
     .example = "{\"inputs\":\"What is deep learning?\"}"
 
-const struct api api_tei[] = {
+const struct serve_route api_tei[] = {
     { .path = "/embed",
       .family = API_TEI,
       .summary = "a vector for each text",

@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-void line_window_init(struct line_window *w, struct serve *s, const struct api *api,
+void line_window_init(struct line_window *w, struct serve *s, const struct serve_route *api,
                       const char *owner, const char *query, int64_t deadline_ns)
 {
     memset(w, 0, sizeof(*w));

@@ -43,7 +43,7 @@ struct line_slot {
 
 struct line_window {
     struct serve *s;
-    const struct api *api;
+    const struct serve_route *api;
     const char *query; /* of the request they came with; borrowed */
     uint64_t client;
     int64_t deadline_ns;
@@ -56,7 +56,7 @@ struct line_window {
     size_t bytes; /* of all slots, under the lock */
 };
 
-void line_window_init(struct line_window *w, struct serve *s, const struct api *api,
+void line_window_init(struct line_window *w, struct serve *s, const struct serve_route *api,
                       const char *owner, const char *query, int64_t deadline_ns);
 void line_window_release(struct line_window *w); /* waits for what is under way */
 bool line_window_full(const struct line_window *w);

@@ -50,7 +50,7 @@ enum models_state slot_state(const struct model_slot *s)
 
 /* ---- references */
 
-static void bury(struct version *v)
+static void bury_version(struct version *v)
 {
     v->dead = v->m->dead;
     v->m->dead = v;
@@ -63,7 +63,7 @@ void version_drop(struct version *v)
 
     assert(before);
     if (before == 1)
-        bury(v);
+        bury_version(v);
 }
 
 void served_ref(struct served *s)
@@ -85,7 +85,7 @@ void served_release(struct served *s)
     if (before != 1)
         return;
     pthread_mutex_lock(&m->lock);
-    bury(v);
+    bury_version(v);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -226,8 +226,8 @@ static enum models_got not_ready(struct models *m, struct model_slot *s, struct 
 }
 
 /* The lock is held. */
-static enum models_got acquire(struct models *m, const char *name, enum request_what what,
-                               struct served **out, struct err *err)
+static enum models_got acquire_version(struct models *m, const char *name, enum request_what what,
+                                       struct served **out, struct err *err)
 {
     struct model_slot *s = name && name[0] ? names_find(m, name) : default_slot(m, what);
 
@@ -250,7 +250,7 @@ enum models_got models_acquire(struct models *m, const char *name, enum request_
                                struct served **out, struct err *err)
 {
     pthread_mutex_lock(&m->lock);
-    enum models_got got = acquire(m, name, what, out, err);
+    enum models_got got = acquire_version(m, name, what, out, err);
     pthread_mutex_unlock(&m->lock);
     return got;
 }
@@ -261,7 +261,7 @@ enum models_got models_wait(struct models *m, const char *name, enum request_wha
     enum models_got got;
 
     pthread_mutex_lock(&m->lock);
-    while ((got = acquire(m, name, what, out, err)) == MODELS_LOADING &&
+    while ((got = acquire_version(m, name, what, out, err)) == MODELS_LOADING &&
            (!deadline_ns || clock_mono_ns() < deadline_ns))
         changed_wait(m, deadline_ns);
     pthread_mutex_unlock(&m->lock);

@@ -67,8 +67,9 @@ const char *fallback_digest(const struct served *s)
 
 /* The same options on the other device; a type that was chosen for the first stays, unless GPUs
  * alone have it. */
-static enum rc choose(struct workers *ws, const struct model_wish *w, const struct model *m,
-                      const char *device, struct arena *a, struct model_place *out, struct err *err)
+static enum rc choose_place(struct workers *ws, const struct model_wish *w, const struct model *m,
+                            const char *device, struct arena *a, struct model_place *out,
+                            struct err *err)
 {
     struct serve_model o = w->o;
 
@@ -84,7 +85,7 @@ enum rc fallback_bytes(struct workers *ws, const struct model_wish *w, const str
 {
     struct arena a = { 0 };
     struct model_place p;
-    enum rc rc = choose(ws, w, m, device, &a, &p, err);
+    enum rc rc = choose_place(ws, w, m, device, &a, &p, err);
 
     if (rc == RC_OK) {
         uint64_t bytes = p.ops->memory(m, &p.eo);
@@ -109,7 +110,7 @@ enum rc fallback_load(struct version *v, struct err *err)
     if (rc == RC_OK)
         rc = place_override(&v->wish->o, m, err);
     if (rc == RC_OK)
-        rc = choose(v->m->o.workers, v->wish, m, s->device, &a, &p, err);
+        rc = choose_place(v->m->o.workers, v->wish, m, s->device, &a, &p, err);
     if (rc == RC_OK) {
         m->normalize = false; /* as in the version: request_finish.c does it */
         rc = eng_load(m, &p.eo, &e, err);

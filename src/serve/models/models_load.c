@@ -26,7 +26,7 @@ enum {
 };
 
 /* A version on its way, and what it needs besides. */
-struct load {
+struct model_load {
     struct models *m;
     struct model_slot *slot;
     const struct model_wish *wish;
@@ -115,7 +115,7 @@ void *models_free_main(void *arg)
 
 /* ---- choosing */
 
-static enum rc choose_tokens(struct load *l, struct err *err)
+static enum rc choose_tokens(struct model_load *l, struct err *err)
 {
     struct served *s = &l->v->s;
     size_t most = eng_tokens_max(s->model), asked = l->wish->o.max_tokens;
@@ -127,7 +127,7 @@ static enum rc choose_tokens(struct load *l, struct err *err)
 }
 
 /* Device, type and batch size. */
-static enum rc choose_settings(struct load *l, struct err *err)
+static enum rc choose_settings(struct model_load *l, struct err *err)
 {
     const struct serve_model *o = &l->wish->o;
     struct served *s = &l->v->s;
@@ -155,7 +155,7 @@ static bool operator_has(const struct serve_model *o, const char *name)
     return false;
 }
 
-static void choose_prompts(struct load *l)
+static void choose_prompts(struct model_load *l)
 {
     const struct serve_model *o = &l->wish->o;
     const struct model *net = l->v->s.model;
@@ -176,7 +176,7 @@ static void choose_prompts(struct load *l)
 
 /* ---- memory */
 
-static enum rc bytes_of(const struct load *l, uint64_t *out, struct err *err)
+static enum rc bytes_of(const struct model_load *l, uint64_t *out, struct err *err)
 {
     const struct model_place *p = &l->place;
     uint64_t bytes, spare = 0;
@@ -194,7 +194,7 @@ static enum rc bytes_of(const struct load *l, uint64_t *out, struct err *err)
     return RC_OK;
 }
 
-static enum rc take_bytes(struct load *l, struct err *err)
+static enum rc take_bytes(struct model_load *l, struct err *err)
 {
     uint64_t bytes = 0;
 
@@ -211,7 +211,7 @@ static enum rc take_bytes(struct load *l, struct err *err)
 }
 
 /* What is larger than its pool will never fit. */
-static enum rc check_bytes(const struct load *l, struct err *err)
+static enum rc check_bytes(const struct model_load *l, struct err *err)
 {
     char asked[UNITS_TEXT_MAX], have[UNITS_TEXT_MAX];
     uint64_t bytes = 0, most;
@@ -231,7 +231,7 @@ static enum rc check_bytes(const struct load *l, struct err *err)
 /* ---- reading */
 
 /* Before anybody leaves for it. */
-static enum rc check_was(struct load *l, const char *dir, struct err *err)
+static enum rc check_was(struct model_load *l, const char *dir, struct err *err)
 {
     enum rc rc = l->was ? identity_check(l->was, dir, l->m->sums, err) : RC_OK;
 
@@ -241,7 +241,7 @@ static enum rc check_was(struct load *l, const char *dir, struct err *err)
 
 /* Where it is.  A link to the folder is followed once: whoever turns it meanwhile, and back, would
  * have files of two folders read as one. */
-static enum rc find_dir(const struct load *l, char *out, size_t cap, struct err *err)
+static enum rc find_dir(const struct model_load *l, char *out, size_t cap, struct err *err)
 {
     char real[PATH_MAX];
     enum rc rc = model_find(l->wish->o.dir, out, cap, err);
@@ -251,7 +251,7 @@ static enum rc find_dir(const struct load *l, char *out, size_t cap, struct err 
     return rc;
 }
 
-static enum rc open_model(struct load *l, struct err *err)
+static enum rc open_model(struct model_load *l, struct err *err)
 {
     struct served *s = &l->v->s;
     char dir[FILE_PATH_MAX];
@@ -272,7 +272,7 @@ static enum rc open_model(struct load *l, struct err *err)
     return file_join(l->tok_path, sizeof(l->tok_path), s->model->net_dir, "tokenizer.json", err);
 }
 
-static enum rc read_parts(struct load *l, struct err *err)
+static enum rc read_parts(struct model_load *l, struct err *err)
 {
     struct served *s = &l->v->s;
     enum rc rc = model_tokenizer(s->model, &s->tok, err);
@@ -292,7 +292,7 @@ static enum rc read_parts(struct load *l, struct err *err)
 
 /* A file that was written while it was read may have given half of the old and half of the
  * new.  A load that failed for that reason says so too. */
-static enum rc check_files(struct load *l, enum rc rc, struct err *err)
+static enum rc check_files(struct model_load *l, enum rc rc, struct err *err)
 {
     struct files *now = NULL;
     const char *name;
@@ -309,7 +309,7 @@ static enum rc check_files(struct load *l, enum rc rc, struct err *err)
 }
 
 /* Sums are made while the engine reads the same pages. */
-static enum rc read_all(struct load *l, struct err *err)
+static enum rc read_all(struct model_load *l, struct err *err)
 {
     struct served *s = &l->v->s;
     struct files_task *sums = files_sum_begin(l->v->files, s->model, l->m->sums);
@@ -340,7 +340,7 @@ static uint64_t key_of(const struct version *v)
     return h ^ h >> 29;
 }
 
-static enum rc load_version(struct load *l, struct err *err)
+static enum rc load_version(struct model_load *l, struct err *err)
 {
     struct served *s = &l->v->s;
     enum rc rc = open_model(l, err);
@@ -367,7 +367,7 @@ static enum rc load_version(struct load *l, struct err *err)
 
 /* ---- publishing; the lock is held */
 
-static void publish(struct models *m, struct model_slot *s, struct version *v)
+static void publish_version(struct models *m, struct model_slot *s, struct version *v)
 {
     struct model_wish *w = s->loading;
     struct version *old = s->current;
@@ -431,7 +431,7 @@ static void put_away(struct models *m, struct model_slot *s, enum models_kind ki
 }
 
 /* A version that is current stays; one that left can come back, but not at once. */
-static void fail(struct model_slot *s, const struct err *err, bool changed)
+static void fail_slot(struct model_slot *s, const struct err *err, bool changed)
 {
     s->told = s->told && str_eq(s->error.msg, err->msg);
     s->error = *err;
@@ -440,8 +440,8 @@ static void fail(struct model_slot *s, const struct err *err, bool changed)
         s->loading == s->serving ? clock_mono_ns() + (int64_t)MODELS_RETRY_MS * 1000000 : 0;
 }
 
-static void finish(struct models *m, struct load *l, enum rc rc, const struct err *err,
-                   double seconds)
+static void finish_load(struct models *m, struct model_load *l, enum rc rc, const struct err *err,
+                        double seconds)
 {
     struct model_slot *s = l->slot;
 
@@ -459,7 +459,7 @@ static void finish(struct models *m, struct load *l, enum rc rc, const struct er
         if (s->gone)
             version_drop(l->v);
         else
-            publish(m, s, l->v);
+            publish_version(m, s, l->v);
     } else {
         pools_give(m, l->v->pool, l->v->s.bytes);
         version_free(l->v);
@@ -468,7 +468,7 @@ static void finish(struct models *m, struct load *l, enum rc rc, const struct er
         if (waits && !s->gone)
             put_away(m, s, kind);
         if (!s->gone)
-            fail(s, err, l->changed);
+            fail_slot(s, err, l->changed);
     }
     files_free(l->was);
     if (rc != RC_OK || !l->look)
@@ -484,7 +484,7 @@ static void finish(struct models *m, struct load *l, enum rc rc, const struct er
 
 /* ---- the thread */
 
-static const struct model_wish *waiting(const struct model_slot *s)
+static const struct model_wish *waiting_wish(const struct model_slot *s)
 {
     return s->wanted ? s->wanted : s->returning ? s->serving : NULL;
 }
@@ -495,7 +495,8 @@ static struct model_slot *next_slot(const struct models *m)
     struct model_slot *best = NULL;
 
     for (size_t i = 0; i < m->slot_count; i++)
-        if (waiting(m->slots[i]) && (!best || waiting(m->slots[i])->ticket < waiting(best)->ticket))
+        if (waiting_wish(m->slots[i]) &&
+            (!best || waiting_wish(m->slots[i])->ticket < waiting_wish(best)->ticket))
             best = m->slots[i];
     return best;
 }
@@ -503,7 +504,7 @@ static struct model_slot *next_slot(const struct models *m)
 /* The lock is held at both ends. */
 static void load_next(struct models *m, struct model_slot *s)
 {
-    struct load l = { .m = m, .slot = s, .v = xcalloc(1, sizeof(*l.v)) };
+    struct model_load l = { .m = m, .slot = s, .v = xcalloc(1, sizeof(*l.v)) };
     char name[MODELS_NAME_MAX];
     struct err err = { 0 };
     int64_t begun = clock_mono_ns();
@@ -527,7 +528,7 @@ static void load_next(struct models *m, struct model_slot *s)
     if (rc != RC_OK || l.look)
         version_empty(l.v);
     pthread_mutex_lock(&m->lock);
-    finish(m, &l, rc, &err, (double)(clock_mono_ns() - begun) * 1e-9);
+    finish_load(m, &l, rc, &err, (double)(clock_mono_ns() - begun) * 1e-9);
     pthread_mutex_unlock(&m->lock);
     if (m->o.on_change)
         m->o.on_change(m->o.arg, name);

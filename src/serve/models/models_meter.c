@@ -55,7 +55,7 @@ static void set_state(struct models *m, const char *name, enum models_state stat
 }
 
 /* Counters stay: a name may come again, and a count that falls is a restart to its reader. */
-static void drop(struct models *m, const char *name)
+static void drop_series(struct models *m, const char *name)
 {
     for (size_t i = 0; i < MODELS_STATES; i++)
         metrics_drop(m->meter.state, name, models_state_name((enum models_state)i));
@@ -76,7 +76,7 @@ void meter_name(struct models *m, const char *name)
         leaving = leaving || !v->slot;
     }
     if (!s && !leaving) {
-        drop(m, name);
+        drop_series(m, name);
         return;
     }
     gauge_set(metrics_gauge(m->meter.bytes, name), (double)bytes);

@@ -21,7 +21,7 @@ uint64_t place_margin(uint64_t bytes)
 /* ---- devices */
 
 /* "cuda:0,cuda:1" apart; NULL is the best that is compiled in. */
-static enum rc split(const char *list, struct model_place *p, struct err *err)
+static enum rc split_devices(const char *list, struct model_place *p, struct err *err)
 {
     p->count = 0;
     while (list && *list) {
@@ -61,7 +61,7 @@ static enum rc check_names(const struct model_place *p, struct err *err)
 static enum rc find_all(struct workers *w, const char *list, struct model_place *p, struct err *err)
 {
     const struct eng_ops *ops = NULL;
-    enum rc rc = split(list, p, err);
+    enum rc rc = split_devices(list, p, err);
 
     if (rc == RC_OK)
         rc = check_names(p, err);
@@ -77,7 +77,7 @@ static enum rc find_all(struct workers *w, const char *list, struct model_place 
 enum rc place_check(struct workers *w, const struct serve_model *o, struct err *err)
 {
     struct model_place p = { 0 };
-    enum rc rc = split(o->device, &p, err);
+    enum rc rc = split_devices(o->device, &p, err);
 
     if (rc == RC_OK)
         rc = check_names(&p, err);
@@ -181,13 +181,13 @@ struct tell {
     size_t count;
 };
 
-static void tell(struct tell *t, const char *name, const char *value, enum models_source source,
-                 const char *reason)
+static void tell_setting(struct tell *t, const char *name, const char *value,
+                         enum models_source source, const char *reason)
 {
     t->out[t->count++] = (struct models_setting){ name, value, reason, source };
 }
 
-static const char *number(struct arena *a, uint64_t n)
+static const char *number_text(struct arena *a, uint64_t n)
 {
     return arena_printf(a, "%llu", (unsigned long long)n);
 }
@@ -198,16 +198,18 @@ static void tell_place(struct tell *t, const struct serve_model *o, const struct
     const char *list = o->device ? o->device : p->devices[0];
     const char *kind = eng_ops_kind(p->ops);
 
-    tell(t, "device", list, o->device ? MODELS_OPERATOR : MODELS_MACHINE,
-         o->device ? asked : arena_printf(t->a, "the best that this program has here: %s", kind));
-    tell(t, "dtype", eng_dtype_name(p->eo.dtype),
-         o->dtype != ENG_AUTO ? MODELS_OPERATOR : MODELS_TABLE,
-         o->dtype != ENG_AUTO ? asked : p->set.dtype_why);
-    tell(t, "batch_tokens", number(t->a, p->batch_tokens),
-         o->batch_tokens ? MODELS_OPERATOR : MODELS_TABLE,
-         o->batch_tokens ? asked : p->set.batch_why);
-    tell(t, "fallback", p->fallback ? p->fallback : "none",
-         o->fallback ? MODELS_OPERATOR : MODELS_TABLE, o->fallback ? asked : p->set.fallback_why);
+    tell_setting(t, "device", list, o->device ? MODELS_OPERATOR : MODELS_MACHINE,
+                 o->device ? asked
+                           : arena_printf(t->a, "the best that this program has here: %s", kind));
+    tell_setting(t, "dtype", eng_dtype_name(p->eo.dtype),
+                 o->dtype != ENG_AUTO ? MODELS_OPERATOR : MODELS_TABLE,
+                 o->dtype != ENG_AUTO ? asked : p->set.dtype_why);
+    tell_setting(t, "batch_tokens", number_text(t->a, p->batch_tokens),
+                 o->batch_tokens ? MODELS_OPERATOR : MODELS_TABLE,
+                 o->batch_tokens ? asked : p->set.batch_why);
+    tell_setting(t, "fallback", p->fallback ? p->fallback : "none",
+                 o->fallback ? MODELS_OPERATOR : MODELS_TABLE,
+                 o->fallback ? asked : p->set.fallback_why);
 }
 
 static void tell_vectors(struct tell *t, const struct serve_model *o, const struct model *m)
@@ -216,11 +218,13 @@ static void tell_vectors(struct tell *t, const struct serve_model *o, const stru
 
     if (m->head != MODEL_HEAD_NONE)
         return;
-    tell(t, "pooling", model_pool_label(m->pool), o->pooling ? MODELS_OPERATOR : MODELS_FILES,
-         o->pooling ? "asked for" : "how the model was trained");
-    tell(t, "normalize", m->normalize ? "true" : "false", said ? MODELS_OPERATOR : MODELS_FILES,
-         said ? "asked for, where a request does not say"
-              : "where neither a request nor the rule of its API says");
+    tell_setting(t, "pooling", model_pool_label(m->pool),
+                 o->pooling ? MODELS_OPERATOR : MODELS_FILES,
+                 o->pooling ? "asked for" : "how the model was trained");
+    tell_setting(t, "normalize", m->normalize ? "true" : "false",
+                 said ? MODELS_OPERATOR : MODELS_FILES,
+                 said ? "asked for, where a request does not say"
+                      : "where neither a request nor the rule of its API says");
 }
 
 static enum rc tell_rest(struct tell *t, const struct serve_model *o, const struct model *m,
@@ -234,14 +238,17 @@ static enum rc tell_rest(struct tell *t, const struct serve_model *o, const stru
     if (o->max_tokens > most)
         return err_set(err, RC_USAGE, "it has positions for %zu tokens, not %zu", most,
                        o->max_tokens);
-    tell(t, "max_tokens", number(t->a, o->max_tokens ? o->max_tokens : own),
-         o->max_tokens ? MODELS_OPERATOR : MODELS_FILES,
-         o->max_tokens ? "asked for" : "the longest text the model was made for");
-    tell(t, "pool", o->pool ? o->pool : "default", o->pool ? MODELS_OPERATOR : MODELS_MACHINE,
-         o->pool ? "asked for" : "all memory that the machine has available");
-    tell(t, "memory", number(t->a, o->memory_bytes ? o->memory_bytes : bytes + place_margin(bytes)),
-         o->memory_bytes ? MODELS_OPERATOR : MODELS_FILES,
-         o->memory_bytes ? "asked for" : "counted from its shapes, the tokenizer not yet included");
+    tell_setting(t, "max_tokens", number_text(t->a, o->max_tokens ? o->max_tokens : own),
+                 o->max_tokens ? MODELS_OPERATOR : MODELS_FILES,
+                 o->max_tokens ? "asked for" : "the longest text the model was made for");
+    tell_setting(t, "pool", o->pool ? o->pool : "default",
+                 o->pool ? MODELS_OPERATOR : MODELS_MACHINE,
+                 o->pool ? "asked for" : "all memory that the machine has available");
+    tell_setting(t, "memory",
+                 number_text(t->a, o->memory_bytes ? o->memory_bytes : bytes + place_margin(bytes)),
+                 o->memory_bytes ? MODELS_OPERATOR : MODELS_FILES,
+                 o->memory_bytes ? "asked for"
+                                 : "counted from its shapes, the tokenizer not yet included");
     return RC_OK;
 }
 

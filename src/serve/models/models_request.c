@@ -13,7 +13,7 @@
 
 /* ---- wishes */
 
-static const char *keep(struct arena *a, const char *s)
+static const char *keep_text(struct arena *a, const char *s)
 {
     return s ? arena_strdup(a, s) : NULL;
 }
@@ -25,18 +25,18 @@ static struct model_wish *wish_new(const struct serve_model *o)
 
     w->refs = 1;
     w->o = *o;
-    w->o.name = keep(&w->arena, o->name);
-    w->o.dir = keep(&w->arena, o->dir);
-    w->o.device = keep(&w->arena, o->device);
-    w->o.fallback = keep(&w->arena, o->fallback);
-    w->o.pooling = keep(&w->arena, o->pooling);
-    w->o.pool = keep(&w->arena, o->pool ? o->pool : "default");
-    w->o.kind = keep(&w->arena, o->kind);
+    w->o.name = keep_text(&w->arena, o->name);
+    w->o.dir = keep_text(&w->arena, o->dir);
+    w->o.device = keep_text(&w->arena, o->device);
+    w->o.fallback = keep_text(&w->arena, o->fallback);
+    w->o.pooling = keep_text(&w->arena, o->pooling);
+    w->o.pool = keep_text(&w->arena, o->pool ? o->pool : "default");
+    w->o.kind = keep_text(&w->arena, o->kind);
     for (size_t i = 0; i < o->alias_count; i++)
-        w->o.aliases[i] = keep(&w->arena, o->aliases[i]);
+        w->o.aliases[i] = keep_text(&w->arena, o->aliases[i]);
     for (size_t i = 0; i < o->prompt_count; i++)
-        prompts[i] = (struct model_prompt){ keep(&w->arena, o->prompts[i].name),
-                                            keep(&w->arena, o->prompts[i].text) };
+        prompts[i] = (struct model_prompt){ keep_text(&w->arena, o->prompts[i].name),
+                                            keep_text(&w->arena, o->prompts[i].text) };
     w->o.prompts = prompts;
     return w;
 }
@@ -235,7 +235,7 @@ static struct model_slot *slot_new(struct models *m, struct model_wish *w)
 }
 
 /* The lock is held; takes the caller's reference. */
-static struct model_slot *want(struct models *m, struct model_wish *w)
+static struct model_slot *want_model(struct models *m, struct model_wish *w)
 {
     struct model_slot *s = slot_named(m, w->o.name);
 
@@ -293,7 +293,7 @@ static enum rc load_begin(struct models *m, const struct serve_model *o,
     if (rc == RC_OK && m->stop)
         rc = err_set(err, RC_FAIL, "model '%s' is not loaded: the server is stopping", o->name);
     if (rc == RC_OK)
-        *out_slot = want(m, wish_new(o));
+        *out_slot = want_model(m, wish_new(o));
     return rc;
 }
 
@@ -362,7 +362,7 @@ void models_loaded(struct models *m, const char *name, uint64_t ticket, struct m
 /* ---- unloading */
 
 /* The lock is held. */
-static void unload(struct models *m, struct model_slot *s)
+static void unload_slot(struct models *m, struct model_slot *s)
 {
     size_t at = 0;
 
@@ -391,7 +391,7 @@ enum rc models_unload(struct models *m, const char *name, struct err *err)
     pthread_mutex_lock(&m->lock);
     struct model_slot *s = name ? slot_named(m, name) : NULL;
     if (s) {
-        unload(m, s);
+        unload_slot(m, s);
     } else {
         struct model_slot *of = name ? names_find(m, name) : NULL;
         if (of)
@@ -461,7 +461,7 @@ static void change_light(struct models *m, struct model_slot *s, const struct se
     struct model_wish *w = wish_new(o);
 
     if (s->wanted || s->loading) {
-        (void)want(m, w);
+        (void)want_model(m, w);
         return;
     }
     w->ticket = s->serving->ticket;
@@ -497,17 +497,18 @@ static bool in_list(const char *name, const struct serve_model *list, size_t cou
 }
 
 /* The lock is held. */
-static void apply(struct models *m, const struct serve_model *list, size_t count, const bool *fresh)
+static void apply_list(struct models *m, const struct serve_model *list, size_t count,
+                       const bool *fresh)
 {
     for (size_t i = m->slot_count; i-- > 0;)
         if (!in_list(m->slots[i]->name, list, count))
-            unload(m, m->slots[i]);
+            unload_slot(m, m->slots[i]);
     for (size_t i = 0; i < count; i++) {
         struct model_slot *s = slot_named(m, list[i].name);
         struct model_wish *w = s ? wish_of(s) : NULL;
         bool coming = s && (s->wanted || s->loading);
         if (!w || !same_version(&w->o, &list[i]) || (fresh[i] && !coming))
-            (void)want(m, wish_new(&list[i]));
+            (void)want_model(m, wish_new(&list[i]));
         else if (!same_light(&w->o, &list[i]))
             change_light(m, s, &list[i]);
     }
@@ -533,7 +534,7 @@ enum rc models_reload(struct models *m, const struct serve_model *list, size_t c
     if (m->stop)
         rc = err_set(err, RC_FAIL, "the server is stopping");
     else
-        apply(m, list, count, fresh);
+        apply_list(m, list, count, fresh);
     pthread_mutex_unlock(&m->lock);
     free(fresh);
     return rc;

@@ -182,53 +182,53 @@ static uint64_t pool_free(const struct pool *p)
 
 /* ---- who may leave */
 
-struct ask_room { /* one that wants bytes */
+struct room_wish { /* one that wants bytes */
     const struct model_slot *slot;
     const struct model_wish *wish;
     struct pool *pool;
     uint64_t bytes;
 };
 
-static int rank(const struct pool *p, enum models_priority priority)
+static int pool_rank(const struct pool *p, enum models_priority priority)
 {
     return (int)p->priority * (MODELS_HIGH + 1) + (int)priority;
 }
 
 /* The old version of a swap never leaves for the new one. */
-static bool may_leave(const struct ask_room *a, const struct version *v)
+static bool may_leave(const struct room_wish *a, const struct version *v)
 {
     bool below = v->pool == a->pool
                      ? v->priority <= a->wish->o.priority
-                     : rank(v->pool, v->priority) <= rank(a->pool, a->wish->o.priority);
+                     : pool_rank(v->pool, v->priority) <= pool_rank(a->pool, a->wish->o.priority);
 
     return v->slot && v->slot != a->slot && !v->pinned && below;
 }
 
-static bool idle(const struct version *v)
+static bool is_idle(const struct version *v)
 {
     return atomic_load(&v->refs) == 1;
 }
 
 static bool goes_before(const struct version *a, const struct version *b)
 {
-    int x = rank(a->pool, a->priority), y = rank(b->pool, b->priority);
+    int x = pool_rank(a->pool, a->priority), y = pool_rank(b->pool, b->priority);
 
     return x < y || (x == y && a->used < b->used);
 }
 
 /* What would be free, of the pool and of the machine. */
-struct room {
+struct pool_room {
     uint64_t pool, machine;
 };
 
-static void add_room(struct room *r, const struct ask_room *a, const struct version *v)
+static void add_room(struct pool_room *r, const struct room_wish *a, const struct version *v)
 {
     r->machine += v->s.bytes;
     if (v->pool == a->pool)
         r->pool += v->s.bytes;
 }
 
-static bool enough(const struct room *r, const struct ask_room *a)
+static bool has_enough(const struct pool_room *r, const struct room_wish *a)
 {
     return r->pool >= a->bytes && r->machine >= a->bytes;
 }
@@ -248,13 +248,13 @@ static void let_leave(struct models *m, struct version *v)
 }
 
 /* Lets idle ones leave until what is free and what is leaving is enough. */
-static void let_some_leave(struct models *m, const struct ask_room *a, struct room r)
+static void let_some_leave(struct models *m, const struct room_wish *a, struct pool_room r)
 {
-    while (!enough(&r, a)) {
+    while (!has_enough(&r, a)) {
         bool own = r.pool < a->bytes; /* those of other pools do not help */
         struct version *first = NULL;
         for (struct version *v = m->living; v; v = v->next)
-            if (may_leave(a, v) && idle(v) && (!own || v->pool == a->pool) &&
+            if (may_leave(a, v) && is_idle(v) && (!own || v->pool == a->pool) &&
                 (!first || goes_before(v, first)))
                 first = v;
         if (!first)
@@ -266,7 +266,7 @@ static void let_some_leave(struct models *m, const struct ask_room *a, struct ro
 
 /* ---- refusing */
 
-static const char *why_held(const struct ask_room *a, const struct version *v)
+static const char *why_held(const struct room_wish *a, const struct version *v)
 {
     if (!v->slot)
         return ", leaving";
@@ -276,10 +276,10 @@ static const char *why_held(const struct ask_room *a, const struct version *v)
         return ", pinned";
     if (!may_leave(a, v))
         return ", of higher priority";
-    return idle(v) ? "" : ", in use";
+    return is_idle(v) ? "" : ", in use";
 }
 
-static void list_holders(const struct models *m, const struct ask_room *a, bool all,
+static void list_holders(const struct models *m, const struct room_wish *a, bool all,
                          struct buf *out)
 {
     size_t told = 0, more = 0;
@@ -301,8 +301,8 @@ static void list_holders(const struct models *m, const struct ask_room *a, bool 
         buf_adds(out, "held by no model");
 }
 
-static enum rc refuse(const struct models *m, const struct ask_room *a, const struct room *now,
-                      struct err *err)
+static enum rc refuse_room(const struct models *m, const struct room_wish *a,
+                           const struct pool_room *now, struct err *err)
 {
     bool machine = now->pool >= a->bytes;
     char asked[UNITS_TEXT_MAX], left[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
@@ -333,11 +333,11 @@ static enum rc refuse(const struct models *m, const struct ask_room *a, const st
 /* ---- taking */
 
 /* One look: true when there is room.  *out_hope: waiting may help. */
-static bool look(struct models *m, const struct ask_room *a, uint64_t available,
-                 struct room *out_now, bool *out_hope)
+static bool look_for_room(struct models *m, const struct room_wish *a, uint64_t available,
+                          struct pool_room *out_now, bool *out_hope)
 {
-    struct room now = { pool_free(a->pool), machine_free(m, available) };
-    struct room leaving, idle_too, busy_too;
+    struct pool_room now = { pool_free(a->pool), machine_free(m, available) };
+    struct pool_room leaving, idle_too, busy_too;
 
     leaving = now;
     for (const struct version *v = m->living; v; v = v->next)
@@ -348,24 +348,24 @@ static bool look(struct models *m, const struct ask_room *a, uint64_t available,
         if (!may_leave(a, v))
             continue;
         add_room(&busy_too, a, v);
-        if (idle(v))
+        if (is_idle(v))
             add_room(&idle_too, a, v);
     }
-    if (!enough(&now, a) && enough(&idle_too, a))
+    if (!has_enough(&now, a) && has_enough(&idle_too, a))
         let_some_leave(m, a, leaving);
     *out_now = now;
-    *out_hope = enough(&busy_too, a);
-    return enough(&now, a);
+    *out_hope = has_enough(&busy_too, a);
+    return has_enough(&now, a);
 }
 
 enum rc pools_take_now(struct models *m, const struct model_wish *w, struct pool *p, uint64_t bytes,
                        uint64_t available, struct err *err)
 {
-    struct ask_room a = { NULL, w, p, bytes };
-    struct room now = { pool_free(p), machine_free(m, available) };
+    struct room_wish a = { NULL, w, p, bytes };
+    struct pool_room now = { pool_free(p), machine_free(m, available) };
 
-    if (!enough(&now, &a))
-        return refuse(m, &a, &now, err);
+    if (!has_enough(&now, &a))
+        return refuse_room(m, &a, &now, err);
     p->used += bytes;
     meter_pools(m);
     return RC_OK;
@@ -374,9 +374,9 @@ enum rc pools_take_now(struct models *m, const struct model_wish *w, struct pool
 enum rc pools_take(struct models *m, struct model_slot *s, const struct model_wish *w,
                    struct pool *p, uint64_t bytes, struct err *err)
 {
-    struct ask_room a = { s, w, p, bytes };
+    struct room_wish a = { s, w, p, bytes };
     int64_t end = clock_mono_ns() + (int64_t)MODELS_ROOM_WAIT_MS * 1000000;
-    struct room now;
+    struct pool_room now;
     bool hope;
 
     for (;;) {
@@ -384,10 +384,10 @@ enum rc pools_take(struct models *m, struct model_slot *s, const struct model_wi
         uint64_t available = m->o.memory_bytes ? 0 : pools_machine_bytes("");
         int64_t t = clock_mono_ns();
         pthread_mutex_lock(&m->lock);
-        if (look(m, &a, available, &now, &hope))
+        if (look_for_room(m, &a, available, &now, &hope))
             break;
         if (!hope || t > end || m->stop || s->gone)
-            return refuse(m, &a, &now, err);
+            return refuse_room(m, &a, &now, err);
         changed_wait(m, t + (int64_t)MODELS_ROOM_POLL_MS * 1000000);
     }
     p->used += bytes;

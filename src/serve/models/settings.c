@@ -36,7 +36,8 @@ static const char *size_of(const struct model *m)
 }
 
 /* How much a row says of this device and model; 0: it is about others. */
-static size_t fit(const char *device, const char *model, const char *kind, const struct model *m)
+static size_t row_fit(const char *device, const char *model, const char *kind,
+                      const struct model *m)
 {
     size_t letters = 1;
 
@@ -83,7 +84,7 @@ static enum rc read_row(const struct csv *t, size_t row, const size_t *col,
     return RC_OK;
 }
 
-static enum rc columns(const struct csv *t, size_t *col, struct err *err)
+static enum rc find_columns(const struct csv *t, size_t *col, struct err *err)
 {
     static const char *const names[COLS] = {
         [COL_DEVICE] = "device",      [COL_MODEL] = "model",
@@ -156,10 +157,10 @@ enum rc settings_of(const char *device_kind, const struct model *m, struct arena
     enum rc rc = csv_parse(a, data_serve, data_serve_len, &t, err);
 
     if (rc == RC_OK)
-        rc = columns(&t, col, err);
+        rc = find_columns(&t, col, err);
     for (size_t i = 0; rc == RC_OK && i < t.rows; i++) {
-        size_t says =
-            fit(csv_cell(&t, i, col[COL_DEVICE]), csv_cell(&t, i, col[COL_MODEL]), device_kind, m);
+        size_t says = row_fit(csv_cell(&t, i, col[COL_DEVICE]), csv_cell(&t, i, col[COL_MODEL]),
+                              device_kind, m);
         if (says > best) {
             best = says;
             row = i;

@@ -20,8 +20,8 @@
 
 /* ---- handing out */
 
-static void deliver(const struct device_queue *dq, struct request_text *t, size_t i,
-                    const struct err *why)
+static void deliver_row(const struct device_queue *dq, struct request_text *t, size_t i,
+                        const struct err *why)
 {
     const struct sched_batch *b = dq->batch;
     struct request *r = t->request;
@@ -46,8 +46,8 @@ static void deliver(const struct device_queue *dq, struct request_text *t, size_
     r->unfinished--;
 }
 
-static void keep(struct sched *s, const struct sched_batch *b, const struct request_text *t,
-                 size_t i)
+static void keep_row(struct sched *s, const struct sched_batch *b, const struct request_text *t,
+                     size_t i)
 {
     struct cache_key k = { .hash = { t->hash[0], t->hash[1] },
                            .model = b->queue->model->key,
@@ -70,12 +70,12 @@ static void deliver_all(struct device_queue *dq)
     for (size_t i = 0; i < b->count; i++) {
         struct request_text *t = b->texts[i];
         if (cached && !t->err)
-            keep(dq->sched, b, t, i);
+            keep_row(dq->sched, b, t, i);
         for (struct request_text *f = t->followers; f; f = f->next) {
             f->shared = true;
-            deliver(dq, f, i, t->err);
+            deliver_row(dq, f, i, t->err);
         }
-        deliver(dq, t, i, t->err);
+        deliver_row(dq, t, i, t->err);
     }
     if (cached)
         gauge_set(dq->sched->families.cache_bytes, (double)cache_stats(dq->sched->cache).bytes);
@@ -122,7 +122,7 @@ static void run_calls(struct device_queue *dq)
 
 /* Deadlines are looked at when the next one is over, flags of those who cancelled now and
  * then, or when somebody says so. */
-static void sweep(struct device_queue *dq, int64_t now_ns)
+static void sweep_requests(struct device_queue *dq, int64_t now_ns)
 {
     bool told = atomic_exchange(&dq->sweep, false) || dq->stopping;
 
@@ -195,7 +195,7 @@ static size_t hand_out(struct device_queue *dq)
 }
 
 /* Onto the device, behind what is there; false: it is to be run when nothing is. */
-static bool fly(struct device_queue *dq)
+static bool submit_batch(struct device_queue *dq)
 {
     struct sched_batch *b = dq->batch;
     struct eng *e = batch_eng(b);
@@ -248,10 +248,10 @@ static bool wait_for(struct device_queue *dq, struct sched_batch *b, bool room, 
     return done;
 }
 
-static size_t begin(struct device_queue *dq);
+static size_t begin_batch(struct device_queue *dq);
 
 /* The oldest batch comes back.  `more`: the next one goes out before its rows are handed out. */
-static size_t land(struct device_queue *dq, bool more)
+static size_t collect_batch(struct device_queue *dq, bool more)
 {
     struct sched_batch *b = &dq->slots[dq->first], *next = NULL;
     struct err err = { 0 }, other = { 0 };
@@ -270,49 +270,49 @@ static size_t land(struct device_queue *dq, bool more)
     }
     if (next)
         batch_prepare(next);
-    bool flies = next && fly(dq);
+    bool flies = next && submit_batch(dq);
     dq->batch = b;
     batch_judge(dq, batch_check(b, rc, &err), &err, &other);
     if (rc != RC_OK)
         b->ended_ns = clock_mono_ns();
     size_t n = hand_out(dq);
     dq->batch = next;
-    return next && !flies ? n + begin(dq) : n;
+    return next && !flies ? n + begin_batch(dq) : n;
 }
 
 /* The batch at hand: onto the device, or run here and now. */
-static size_t begin(struct device_queue *dq)
+static size_t begin_batch(struct device_queue *dq)
 {
     struct sched_batch *b = dq->batch;
     size_t n = 0;
 
     batch_prepare(b);
-    if (fly(dq))
+    if (submit_batch(dq))
         return 0;
     while (dq->flying)
-        n += land(dq, false);
+        n += collect_batch(dq, false);
     dq->batch = b;
     batch_compute(dq);
     return n + hand_out(dq);
 }
 
 /* One turn, the lock held at both ends; false: there is nothing to do. */
-static bool turn(struct device_queue *dq)
+static bool run_turn(struct device_queue *dq)
 {
     if (!dq->flying)
         run_calls(dq);
     queues_tidy(dq);
     int64_t now = dq->requests ? clock_mono_ns() : 0;
-    sweep(dq, now);
+    sweep_requests(dq, now);
     bool some = !dq->tasks && (!dq->flying || batch_full_waits(dq)) && fill_next(dq, now);
     if (!some && !dq->ended && !dq->flying)
         return false;
     pthread_mutex_unlock(&dq->lock);
     size_t n = call_done(dq);
     if (some)
-        n += begin(dq);
+        n += begin_batch(dq);
     else if (dq->flying)
-        n += land(dq, true);
+        n += collect_batch(dq, true);
     pthread_mutex_lock(&dq->lock);
     dq->open -= n;
     if (dq->stopping)
@@ -326,7 +326,7 @@ void *device_queue_main(void *arg)
 
     pthread_mutex_lock(&dq->lock);
     for (;;) {
-        if (turn(dq))
+        if (run_turn(dq))
             continue;
         if (dq->ending)
             break;

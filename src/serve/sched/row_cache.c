@@ -16,9 +16,9 @@ enum {
     ROW_OVERHEAD = 32       /* of the allocator, and the row's part of the table */
 };
 
-struct row {
-    struct row *chain;         /* the same place in the table */
-    struct row *newer, *older; /* by last use */
+struct cache_row {
+    struct cache_row *chain;         /* the same place in the table */
+    struct cache_row *newer, *older; /* by last use */
     uint64_t hash[2], model;
     uint32_t want, tokens, skip, width;
     bool typed;
@@ -27,9 +27,9 @@ struct row {
 
 struct shard {
     pthread_mutex_t lock;
-    struct row **chains; /* [mask + 1] */
+    struct cache_row **chains; /* [mask + 1] */
     size_t mask;
-    struct row *newest, *oldest;
+    struct cache_row *newest, *oldest;
     uint64_t bytes, bytes_max, rows, evictions;
 };
 
@@ -40,19 +40,19 @@ struct cache {
 
 static_assert(sizeof(float) == sizeof(uint32_t), "a row's numbers stand behind its ids");
 
-static float *row_numbers(struct row *r)
+static float *row_numbers(struct cache_row *r)
 {
     return (float *)(void *)(r->words + r->tokens);
 }
 
-static uint8_t *row_types(struct row *r)
+static uint8_t *row_types(struct cache_row *r)
 {
     return (uint8_t *)(void *)(r->words + r->tokens + r->width);
 }
 
 static size_t row_size(uint32_t tokens, size_t width, bool typed)
 {
-    return sizeof(struct row) + (tokens + width) * sizeof(uint32_t) + (typed ? tokens : 0);
+    return sizeof(struct cache_row) + (tokens + width) * sizeof(uint32_t) + (typed ? tokens : 0);
 }
 
 /* ---- making */
@@ -64,7 +64,7 @@ static void shard_init(struct shard *s, uint64_t bytes)
     while (chains < CACHE_CHAINS_MAX && chains < bytes / ROW_BYTES_GUESS)
         chains *= 2;
     pthread_mutex_init(&s->lock, NULL);
-    s->chains = xcalloc(chains, sizeof(struct row *));
+    s->chains = xcalloc(chains, sizeof(struct cache_row *));
     s->mask = chains - 1;
     s->bytes_max = bytes;
 }
@@ -86,7 +86,7 @@ void cache_free(struct cache *c)
         return;
     for (size_t i = 0; i < c->count; i++) {
         struct shard *s = &c->shards[i];
-        for (struct row *r = s->newest, *older; r; r = older) {
+        for (struct cache_row *r = s->newest, *older; r; r = older) {
             older = r->older;
             free(r);
         }
@@ -103,7 +103,7 @@ static struct shard *shard_of(struct cache *c, const struct cache_key *k)
     return &c->shards[k->hash[1] % c->count];
 }
 
-static bool same(struct row *r, const struct cache_key *k)
+static bool same_key(struct cache_row *r, const struct cache_key *k)
 {
     return r->hash[0] == k->hash[0] && r->hash[1] == k->hash[1] && r->model == k->model &&
            r->want == k->want && r->tokens == k->tokens && r->skip == k->skip &&
@@ -112,22 +112,22 @@ static bool same(struct row *r, const struct cache_key *k)
            (!r->typed || !memcmp(row_types(r), k->types, k->tokens));
 }
 
-static struct row *find(struct shard *s, const struct cache_key *k)
+static struct cache_row *find_row(struct shard *s, const struct cache_key *k)
 {
-    struct row *r = s->chains[k->hash[0] & s->mask];
+    struct cache_row *r = s->chains[k->hash[0] & s->mask];
 
-    while (r && !same(r, k))
+    while (r && !same_key(r, k))
         r = r->chain;
     return r;
 }
 
-static void unlink_use(struct shard *s, struct row *r)
+static void unlink_use(struct shard *s, struct cache_row *r)
 {
     *(r->newer ? &r->newer->older : &s->newest) = r->older;
     *(r->older ? &r->older->newer : &s->oldest) = r->newer;
 }
 
-static void link_newest(struct shard *s, struct row *r)
+static void link_newest(struct shard *s, struct cache_row *r)
 {
     r->newer = NULL;
     r->older = s->newest;
@@ -135,36 +135,36 @@ static void link_newest(struct shard *s, struct row *r)
     s->newest = r;
 }
 
-static uint64_t cost(const struct row *r)
+static uint64_t row_cost(const struct cache_row *r)
 {
     return row_size(r->tokens, r->width, r->typed) + ROW_OVERHEAD;
 }
 
-static void evict(struct shard *s)
+static void evict_row(struct shard *s)
 {
-    struct row *r = s->oldest, **at = &s->chains[r->hash[0] & s->mask];
+    struct cache_row *r = s->oldest, **at = &s->chains[r->hash[0] & s->mask];
 
     while (*at != r)
         at = &(*at)->chain;
     *at = r->chain;
     unlink_use(s, r);
-    s->bytes -= cost(r);
+    s->bytes -= row_cost(r);
     s->rows--;
     s->evictions++;
     free(r);
 }
 
-static size_t insert(struct shard *s, struct row *r)
+static size_t insert_row(struct shard *s, struct cache_row *r)
 {
-    struct row **at = &s->chains[r->hash[0] & s->mask];
+    struct cache_row **at = &s->chains[r->hash[0] & s->mask];
     size_t evicted = 0;
 
-    for (; s->oldest && s->bytes + cost(r) > s->bytes_max; evicted++)
-        evict(s);
+    for (; s->oldest && s->bytes + row_cost(r) > s->bytes_max; evicted++)
+        evict_row(s);
     r->chain = *at;
     *at = r;
     link_newest(s, r);
-    s->bytes += cost(r);
+    s->bytes += row_cost(r);
     s->rows++;
     return evicted;
 }
@@ -176,7 +176,7 @@ bool cache_get(struct cache *c, const struct cache_key *k, float *out, size_t wi
     struct shard *s = shard_of(c, k);
 
     pthread_mutex_lock(&s->lock);
-    struct row *r = find(s, k);
+    struct cache_row *r = find_row(s, k);
     bool found = r && r->width == width;
     if (found) {
         memcpy(out, row_numbers(r), width * sizeof(*out));
@@ -187,17 +187,17 @@ bool cache_get(struct cache *c, const struct cache_key *k, float *out, size_t wi
     return found;
 }
 
-static struct row *row_new(const struct cache_key *k, const float *numbers, size_t width)
+static struct cache_row *row_new(const struct cache_key *k, const float *numbers, size_t width)
 {
-    struct row *r = xmalloc(row_size(k->tokens, width, k->types != NULL));
+    struct cache_row *r = xmalloc(row_size(k->tokens, width, k->types != NULL));
 
-    *r = (struct row){ .hash = { k->hash[0], k->hash[1] },
-                       .model = k->model,
-                       .want = k->want,
-                       .tokens = k->tokens,
-                       .skip = k->skip,
-                       .width = (uint32_t)width,
-                       .typed = k->types != NULL };
+    *r = (struct cache_row){ .hash = { k->hash[0], k->hash[1] },
+                             .model = k->model,
+                             .want = k->want,
+                             .tokens = k->tokens,
+                             .skip = k->skip,
+                             .width = (uint32_t)width,
+                             .typed = k->types != NULL };
     memcpy(r->words, k->ids, k->tokens * sizeof(*k->ids));
     memcpy(row_numbers(r), numbers, width * sizeof(*numbers));
     if (r->typed)
@@ -212,11 +212,11 @@ size_t cache_put(struct cache *c, const struct cache_key *k, const float *row, s
 
     if (row_size(k->tokens, width, k->types != NULL) + ROW_OVERHEAD > s->bytes_max)
         return 0;
-    struct row *r = row_new(k, row, width); /* outside the lock: the copy takes longest */
+    struct cache_row *r = row_new(k, row, width); /* outside the lock: the copy takes longest */
     pthread_mutex_lock(&s->lock);
-    bool there = find(s, k) != NULL;
+    bool there = find_row(s, k) != NULL;
     if (!there)
-        evicted = insert(s, r);
+        evicted = insert_row(s, r);
     pthread_mutex_unlock(&s->lock);
     if (there)
         free(r);

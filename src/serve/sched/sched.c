@@ -236,7 +236,7 @@ void sched_cancel(struct sched *s, struct request *r)
 
 /* ---- taking a request in: before the lock */
 
-static uint64_t mixed(uint64_t h)
+static uint64_t mix_bits(uint64_t h)
 {
     h ^= h >> 32;
     h *= UINT64_C(0xd6e8feb86659fd93);
@@ -260,8 +260,8 @@ static void hash_text(const struct sched *s, const struct request *r, struct req
         b = (b + x) * UINT64_C(0xc2b2ae3d27d4eb4f);
         b ^= b >> 32;
     }
-    t->hash[0] = mixed(a ^ t->tokens);
-    t->hash[1] = mixed(b + t->tokens);
+    t->hash[0] = mix_bits(a ^ t->tokens);
+    t->hash[1] = mix_bits(b + t->tokens);
 }
 
 /* Types that are all 0 are as good as none, and shall look the same. */
@@ -344,7 +344,7 @@ static void begin_request(struct request *r)
 
 /* ---- taking a request in: under the lock */
 
-static void enter(struct device_queue *dq, struct request *r)
+static void enter_queue(struct device_queue *dq, struct request *r)
 {
     struct model_record *m = r->queue->record;
     size_t shared = 0;
@@ -375,7 +375,7 @@ static void enter(struct device_queue *dq, struct request *r)
     }
 }
 
-static void refuse(struct request *r)
+static void refuse_request(struct request *r)
 {
     for (size_t i = 0; i < r->count; i++)
         r->texts[i].cached = false;
@@ -433,13 +433,13 @@ enum rc sched_submit(struct sched *s, struct request *r, int *out_retry_s, struc
     r->class = r->joined_tokens > queue_room(dq, r->queue) ? REQUEST_BULK : r->class;
     enum rc rc = admit(dq, r, &why, err);
     if (rc == RC_OK) {
-        enter(dq, r);
+        enter_queue(dq, r);
         unlock_and_wake(dq);
         return RC_OK;
     }
     counter_add(r->queue->record->series.refused[why], 1);
     *out_retry_s = admit_retry_s(dq, r);
     pthread_mutex_unlock(&dq->lock);
-    refuse(r);
+    refuse_request(r);
     return rc;
 }

@@ -47,7 +47,7 @@ static bool bulk_is_due(const struct device_queue *dq, struct model_queue *q)
     return dq->hurried + next / 2 >= (SCHED_BULK_EVERY - 1) * next;
 }
 
-static struct model_queue *choose(struct device_queue *dq, enum request_class *out)
+static struct model_queue *choose_queue(struct device_queue *dq, enum request_class *out)
 {
     struct model_queue *hurry = longest_ago(dq, REQUEST_INTERACTIVE),
                        *bulk = longest_ago(dq, REQUEST_BULK);
@@ -59,13 +59,13 @@ static struct model_queue *choose(struct device_queue *dq, enum request_class *o
 
 /* ---- which texts */
 
-static bool fits(const struct sched_batch *b, const struct request_text *t)
+static bool text_fits(const struct sched_batch *b, const struct request_text *t)
 {
     return !b->count || (b->count < b->queue->texts_max && b->tokens + t->tokens <= b->room);
 }
 
 /* A dead request's text is not taken: the request ends, and something else stands in its place. */
-static void take(struct device_queue *dq, struct request_text *t, int64_t now_ns)
+static void take_text(struct device_queue *dq, struct request_text *t, int64_t now_ns)
 {
     struct sched_batch *b = dq->batch;
     enum rc why = t->request->running ? RC_OK : request_dead(t->request, now_ns);
@@ -83,11 +83,11 @@ static void take(struct device_queue *dq, struct request_text *t, int64_t now_ns
     b->tokens += t->tokens;
 }
 
-static struct request_text *fitting(const struct sched_batch *b, const struct request *r)
+static struct request_text *fitting_text(const struct sched_batch *b, const struct request *r)
 {
-    return fits(b, r->waiting_first)  ? r->waiting_first
-           : fits(b, r->waiting_last) ? r->waiting_last
-                                      : NULL;
+    return text_fits(b, r->waiting_first)  ? r->waiting_first
+           : text_fits(b, r->waiting_last) ? r->waiting_last
+                                           : NULL;
 }
 
 static void fill_by_turns(struct device_queue *dq, struct class_queue *c, int64_t now_ns)
@@ -97,9 +97,9 @@ static void fill_by_turns(struct device_queue *dq, struct class_queue *c, int64_
     size_t n = 0;
 
     while (b->tokens < b->room && n < SCHED_LOOK_MAX && (r = fair_next(c))) {
-        struct request_text *t = fitting(b, r);
+        struct request_text *t = fitting_text(b, r);
         if (t) {
-            take(dq, t, now_ns);
+            take_text(dq, t, now_ns);
         } else {
             fair_set_aside(r);
             aside[n++] = r;
@@ -109,8 +109,8 @@ static void fill_by_turns(struct device_queue *dq, struct class_queue *c, int64_
         fair_put_back(aside[--n]);
 }
 
-static void fill(struct device_queue *dq, struct model_queue *q, enum request_class class,
-                 int64_t now_ns)
+static void fill_batch(struct device_queue *dq, struct model_queue *q, enum request_class class,
+                       int64_t now_ns)
 {
     struct sched_batch *b = dq->batch;
     struct class_queue *mine = &q->classes[class], *other = &q->classes[!class];
@@ -139,8 +139,8 @@ bool batch_fill(struct device_queue *dq, int64_t now_ns)
     static_assert(REQUEST_INTERACTIVE == 0 && REQUEST_BULK == 1, "the other class is !class");
     assert(dq->batch->state == BATCH_EMPTY);
     dq->batch->count = 0;
-    while (!dq->batch->count && (q = choose(dq, &class)))
-        fill(dq, q, class, now_ns);
+    while (!dq->batch->count && (q = choose_queue(dq, &class)))
+        fill_batch(dq, q, class, now_ns);
     if (!dq->batch->count)
         return false;
     dq->batch->state = BATCH_FILLED;

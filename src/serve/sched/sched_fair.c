@@ -22,7 +22,7 @@
 
 /* ---- heaps */
 
-static bool before(const struct sched_turn *a, const struct sched_turn *b)
+static bool goes_first(const struct sched_turn *a, const struct sched_turn *b)
 {
     double x = a->tag + a->size, y = b->tag + b->size;
 
@@ -35,16 +35,16 @@ static void settle_at(struct sched_heap *h, struct sched_turn *t, size_t i)
     t->at = i;
 }
 
-static void sift(struct sched_heap *h, struct sched_turn *t)
+static void sift_turn(struct sched_heap *h, struct sched_turn *t)
 {
     size_t i = t->at;
 
-    for (; i > 1 && before(t, h->cells[i / 2]); i /= 2)
+    for (; i > 1 && goes_first(t, h->cells[i / 2]); i /= 2)
         settle_at(h, h->cells[i / 2], i);
     for (size_t c; (c = 2 * i) <= h->count; i = c) {
-        if (c < h->count && before(h->cells[c + 1], h->cells[c]))
+        if (c < h->count && goes_first(h->cells[c + 1], h->cells[c]))
             c++;
-        if (!before(h->cells[c], t))
+        if (!goes_first(h->cells[c], t))
             break;
         settle_at(h, h->cells[c], i);
     }
@@ -59,7 +59,7 @@ static void heap_put(struct sched_heap *h, struct sched_turn *t)
         h->cells = xreallocarray(h->cells, h->cap, sizeof(*h->cells));
     }
     settle_at(h, t, ++h->count);
-    sift(h, t);
+    sift_turn(h, t);
 }
 
 static void heap_take(struct sched_heap *h, struct sched_turn *t)
@@ -72,7 +72,7 @@ static void heap_take(struct sched_heap *h, struct sched_turn *t)
     if (last == t)
         return;
     settle_at(h, last, i);
-    sift(h, last);
+    sift_turn(h, last);
 }
 
 /* ---- clients */
@@ -140,7 +140,7 @@ static void client_sift(struct class_queue *c, struct sched_client *o)
     }
     o->turn.size = o->requests.cells[1]->size;
     if (o->turn.at)
-        sift(&c->turns, &o->turn);
+        sift_turn(&c->turns, &o->turn);
     else
         heap_put(&c->turns, &o->turn);
 }
@@ -184,7 +184,7 @@ void fair_change(struct request *r)
 {
     request_size(r);
     if (r->turn.at) {
-        sift(&r->sharer->requests, &r->turn);
+        sift_turn(&r->sharer->requests, &r->turn);
         client_sift(class_of(r), r->sharer);
     }
 }

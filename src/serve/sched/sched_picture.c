@@ -96,7 +96,7 @@ static double x_of(const struct picture *p, int64_t ns)
     return PIC_LEFT + t / p->shown_ns * room_of(p) + (double)cuts * PIC_CUT_W;
 }
 
-static void measure(struct picture *p)
+static void measure_batches(struct picture *p)
 {
     double busy = 0;
 
@@ -116,7 +116,7 @@ static void measure(struct picture *p)
     }
 }
 
-static const char *duration(double ns, char *out, size_t cap)
+static const char *duration_text(double ns, char *out, size_t cap)
 {
     if (ns < 1e6)
         snprintf(out, cap, "%.3g µs", ns / 1e3);
@@ -134,7 +134,7 @@ static double fill_of(const struct sched_note *n)
     return (double)n->tokens / (double)n->budget;
 }
 
-static const char *colour(const struct sched_note *n)
+static const char *batch_colour(const struct sched_note *n)
 {
     static const char *const classes[] = { "f0", "f1", "f2", "f3", "f4" };
     double f = fill_of(n);
@@ -155,8 +155,8 @@ static void begin_box(struct picture *p, const struct sched_note *n)
     buf_addf(&text, "%s: %zu texts (%zu bulk), %zu of %zu tokens (%.0f %%)\n", n->model->name,
              n->sequences, n->bulk, n->tokens, n->budget, 100 * fill_of(n));
     buf_addf(&text, "lengths %zu to %zu, oldest waited %s, ran %s", n->shortest, n->longest,
-             duration((double)n->wait_ns, wait, sizeof(wait)),
-             duration((double)n->run_ns, run, sizeof(run)));
+             duration_text((double)n->wait_ns, wait, sizeof(wait)),
+             duration_text((double)n->run_ns, run, sizeof(run)));
     if (n->shared)
         buf_addf(&text, ", %zu shared", n->shared);
     if (n->failures)
@@ -198,14 +198,14 @@ static void draw_ticks(struct picture *p)
         double x = PIC_W - PIC_RIGHT, w = step / p->shown_ns * room_of(p);
         svg_line(p->out, "scale", x - w, bottom + 10, x, bottom + 10);
         svg_text(p->out, "m", x - w / 2, bottom + 24, "middle", "%s",
-                 duration(step, text, sizeof(text)));
+                 duration_text(step, text, sizeof(text)));
         return;
     }
     for (int i = 0; i * step <= p->shown_ns; i++) {
         double t = i * step, x = x_of(p, p->from_ns + (int64_t)t);
         svg_line(p->out, "grid", x, PIC_TOP - 6, x, bottom);
         svg_text(p->out, "m", x, PIC_TOP - 11, "middle", "%s",
-                 t > 0 ? duration(t, text, sizeof(text)) : "0");
+                 t > 0 ? duration_text(t, text, sizeof(text)) : "0");
     }
 }
 
@@ -223,7 +223,7 @@ static void draw_cuts(struct picture *p)
             svg_line(p->out, "cut", x, PIC_TOP - 6, x, bottom);
             if (x - last > 84) {
                 svg_text(p->out, "m", x, PIC_TOP - 11, "middle", "%s idle",
-                         duration((double)(n->begun_ns - end), text, sizeof(text)));
+                         duration_text((double)(n->begun_ns - end), text, sizeof(text)));
                 last = x;
             }
         }
@@ -244,7 +244,7 @@ static void draw_lanes(struct picture *p)
         const struct sched_note *n = &p->notes[i];
         double x = x_of(p, n->begun_ns), w = x_of(p, n->begun_ns + n->run_ns) - x;
         begin_box(p, n);
-        svg_rect(p->out, colour(n), x, lane_y(n->device_queue) + 4,
+        svg_rect(p->out, batch_colour(n), x, lane_y(n->device_queue) + 4,
                  fmax(w - (w > 3 ? 0.8 : 0), 0.8), PIC_LANE_H - 8, w > 6 ? 2 : 0);
         end_box(p);
     }
@@ -285,7 +285,8 @@ static void draw_waits(struct picture *p, double top)
         most = fmax(most, (double)p->notes[i].wait_ns);
     svg_line(p->out, "grid", PIC_LEFT, top, PIC_W - PIC_RIGHT, top);
     svg_line(p->out, "grid", PIC_LEFT, bottom, PIC_W - PIC_RIGHT, bottom);
-    svg_text(p->out, "m", PIC_LEFT - 12, top + 4, "end", "%s", duration(most, text, sizeof(text)));
+    svg_text(p->out, "m", PIC_LEFT - 12, top + 4, "end", "%s",
+             duration_text(most, text, sizeof(text)));
     svg_text(p->out, "m", PIC_LEFT - 12, bottom + 4, "end", "0");
     for (size_t i = 0; i < p->count; i++) {
         const struct sched_note *n = &p->notes[i];
@@ -319,7 +320,7 @@ static void draw_head(struct picture *p)
     svg_text(p->out, "h1", PIC_LEFT, 34, "start", "The last %zu batches", p->count);
     svg_text(p->out, "h2", PIC_LEFT, 55, "start",
              "%.0f tokens, %.0f %% of the budgets, in %s of running", tokens,
-             100 * tokens / fmax(budget, 1), duration(run, text, sizeof(text)));
+             100 * tokens / fmax(budget, 1), duration_text(run, text, sizeof(text)));
     draw_key(p, "f0", &x, 34, "under 25 % full");
     draw_key(p, "f1", &x, 34, "under 50 %");
     draw_key(p, "f2", &x, 34, "under 75 %");
@@ -328,11 +329,11 @@ static void draw_head(struct picture *p)
     draw_key(p, "bad", &x, 34, "failures");
 }
 
-static void draw(struct picture *p)
+static void draw_picture(struct picture *p)
 {
     double bars, waits, x = PIC_LEFT + 300;
 
-    measure(p);
+    measure_batches(p);
     bars = lane_y(p->queues) + 40;
     waits = bars + PIC_BARS_H + 48;
     svg_begin(p->out, PIC_W, (int)(waits + PIC_WAITS_H + 24), "the last batches");
@@ -356,7 +357,7 @@ void sched_batches_svg(struct sched *s, struct buf *out)
     p.notes = xcalloc(SCHED_BATCHES_KEPT, sizeof(*p.notes));
     p.count = trace_copy(s, p.notes);
     if (p.count) {
-        draw(&p);
+        draw_picture(&p);
     } else {
         svg_begin(out, 480, 80, "the last batches");
         svg_style(out, css);

@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-static void *grown(void *p, size_t need, size_t *cap, size_t size)
+static void *grow_buffer(void *p, size_t need, size_t *cap, size_t size)
 {
     if (need <= *cap)
         return p;
@@ -38,16 +38,16 @@ static void make_room(struct sched_batch *b)
 
     if (b->tokens > b->tokens_cap) {
         size_t cap = b->tokens_cap;
-        b->types = grown(b->types, b->tokens, &cap, sizeof(*b->types));
-        b->ids = grown(b->ids, b->tokens, &b->tokens_cap, sizeof(*b->ids));
+        b->types = grow_buffer(b->types, b->tokens, &cap, sizeof(*b->types));
+        b->ids = grow_buffer(b->ids, b->tokens, &b->tokens_cap, sizeof(*b->ids));
     }
-    b->starts = grown(b->starts, b->count + 1, &b->starts_cap, sizeof(*b->starts));
-    b->skips = grown(b->skips, b->count, &b->skips_cap, sizeof(*b->skips));
-    b->out = grown(b->out, rows * b->queue->width, &b->out_cap, sizeof(*b->out));
+    b->starts = grow_buffer(b->starts, b->count + 1, &b->starts_cap, sizeof(*b->starts));
+    b->skips = grow_buffer(b->skips, b->count, &b->skips_cap, sizeof(*b->skips));
+    b->out = grow_buffer(b->out, rows * b->queue->width, &b->out_cap, sizeof(*b->out));
 }
 
 /* Copies ids and types behind one another. */
-static void pack(struct sched_batch *b)
+static void pack_texts(struct sched_batch *b)
 {
     uint32_t at = 0;
 
@@ -147,7 +147,7 @@ static enum rc run_all(struct device_queue *dq, struct eng *e, struct err *err)
 }
 
 /* What a failure costs: the one text, or each on its own. */
-static void settle(struct device_queue *dq, struct eng *e, enum rc rc, struct err *err)
+static void settle_failure(struct device_queue *dq, struct eng *e, enum rc rc, struct err *err)
 {
     if (rc == RC_OK)
         return;
@@ -188,7 +188,7 @@ static bool run_elsewhere(struct device_queue *dq, struct err *err)
     if (!e)
         return false;
     b->fell_back = true;
-    settle(dq, e, run_all(dq, e, &own), &own);
+    settle_failure(dq, e, run_all(dq, e, &own), &own);
     fallback_done(m);
     return true;
 }
@@ -212,7 +212,7 @@ void batch_judge(struct device_queue *dq, enum rc rc, struct err *err, struct er
     if (!has_fallback(b) || rc != RC_NODEV) {
         if (has_fallback(b))
             device_up(b->queue->replica);
-        settle(dq, batch_eng(b), rc, err);
+        settle_failure(dq, batch_eng(b), rc, err);
         return;
     }
     device_down(b);
@@ -232,7 +232,7 @@ bool batch_rests(const struct sched_batch *b)
 void batch_prepare(struct sched_batch *b)
 {
     make_room(b);
-    pack(b);
+    pack_texts(b);
     b->fell_back = false;
     b->begun_ns = clock_mono_ns();
 }

@@ -137,7 +137,7 @@ void text_leave(struct device_queue *dq, struct request_text *t)
 
 /* ---- the same text twice */
 
-static struct request_text **place(struct device_queue *dq, const struct request_text *t)
+static struct request_text **table_place(struct device_queue *dq, const struct request_text *t)
 {
     return &dq->table[t->hash[0] & (SCHED_TABLE - 1)];
 }
@@ -152,7 +152,7 @@ bool text_same(const struct request_text *a, const struct request_text *b)
 
 void text_forget(struct device_queue *dq, struct request_text *t)
 {
-    struct request_text **at = place(dq, t);
+    struct request_text **at = table_place(dq, t);
 
     while (*at != t)
         at = &(*at)->chain;
@@ -160,7 +160,7 @@ void text_forget(struct device_queue *dq, struct request_text *t)
     t->chain = NULL;
 }
 
-static void follow(struct request_text *t, struct request_text *leader)
+static void follow_leader(struct request_text *t, struct request_text *leader)
 {
     t->state = TEXT_FOLLOWING;
     t->leader = leader;
@@ -171,7 +171,7 @@ static void follow(struct request_text *t, struct request_text *leader)
     leader->followers = t;
 }
 
-static void unfollow(struct request_text *t)
+static void unfollow_leader(struct request_text *t)
 {
     *(t->prev ? &t->prev->next : &t->leader->followers) = t->next;
     if (t->next)
@@ -182,7 +182,7 @@ static void unfollow(struct request_text *t)
 /* Another text like it takes its place in the table, its followers, and waits. */
 static void hand_over(struct device_queue *dq, struct request_text *t, struct request_text *f)
 {
-    struct request_text **at = place(dq, t);
+    struct request_text **at = table_place(dq, t);
 
     f->followers = t->followers;
     for (struct request_text *o = f->followers; o; o = o->next)
@@ -199,7 +199,7 @@ static void hand_over(struct device_queue *dq, struct request_text *t, struct re
 
 /* Of two requests that want a text, that one waits with it which has less to wait for: a short
  * one would wait for its turn in a long one, or in bulk. */
-static bool leads(const struct request_text *t, const struct request_text *leader)
+static bool takes_lead(const struct request_text *t, const struct request_text *leader)
 {
     const struct request *a = t->request, *b = leader->request;
 
@@ -209,7 +209,7 @@ static bool leads(const struct request_text *t, const struct request_text *leade
 
 void text_enter(struct device_queue *dq, struct request_text *t)
 {
-    struct request_text **at = place(dq, t), *leader = *at;
+    struct request_text **at = table_place(dq, t), *leader = *at;
 
     while (leader && !text_same(leader, t))
         leader = leader->chain;
@@ -217,11 +217,11 @@ void text_enter(struct device_queue *dq, struct request_text *t)
         t->chain = *at;
         *at = t;
         wait_in_queue(dq, t, false);
-    } else if (leads(t, leader)) {
+    } else if (takes_lead(t, leader)) {
         hand_over(dq, leader, t);
-        follow(leader, t);
+        follow_leader(leader, t);
     } else {
-        follow(t, leader);
+        follow_leader(t, leader);
     }
 }
 
@@ -231,10 +231,10 @@ static void text_drop(struct device_queue *dq, struct request_text *t)
 {
     assert(t->state != TEXT_RUNNING);
     if (t->state == TEXT_FOLLOWING) {
-        unfollow(t);
+        unfollow_leader(t);
     } else if (t->state == TEXT_WAITING && t->followers) {
         struct request_text *f = t->followers; /* nobody else wants it of this one */
-        unfollow(f);
+        unfollow_leader(f);
         hand_over(dq, t, f);
     } else if (t->state == TEXT_WAITING) {
         text_leave(dq, t);
