@@ -11,48 +11,18 @@ int eng_ops_score(const struct eng_ops *ops);
 enum rc eng_find(const char *device, const struct eng_ops **out, struct err *err) MUST_USE;
 
 /* ---- weights.c: the tensors of a model by role, as f32, for implementations ---- */
-enum eng_role {
-    W_WORD,
-    W_POSITION,
-    W_TYPE,
-    W_EMB_LN_G,
-    W_EMB_LN_B,
-    W_REL_BIAS, /* of the whole model */
-    W_Q,
-    W_Q_B,
-    W_K,
-    W_K_B,
-    W_V,
-    W_V_B,
-    W_O,
-    W_O_B,
-    W_ATT_LN_G,
-    W_ATT_LN_B,
-    W_FFN1,
-    W_FFN1_B,
-    W_FFN2,
-    W_FFN2_B,
-    W_OUT_LN_G,
-    W_OUT_LN_B, /* of each layer */
-    W_HEAD1,
-    W_HEAD1_B,
-    W_HEAD2,
-    W_HEAD2_B /* pooler/dense, classifier */
-};
-enum { W_ROLES = W_HEAD2_B + 1 };
-
 /* What a role looks like in this model: rows (1 for vectors) and columns; a role that the
  * model does not have (token types of MPNet, a head of an embedding model) has 0 rows. */
 struct eng_shape {
     size_t rows, cols;
 };
-struct eng_shape eng_weight_shape(const struct model *m, enum eng_role role);
+struct eng_shape eng_weight_shape(const struct model *m, enum model_role role);
 /* Reads a whole tensor as f32 into `out` (its expected element count is checked):
  * matrices are [out][in] row-major. `layer` is ignored for roles of the whole model. */
-enum rc eng_weight(const struct model *m, enum eng_role role, size_t layer, float *out,
+enum rc eng_weight(const struct model *m, enum model_role role, size_t layer, float *out,
                    size_t count, struct err *err) MUST_USE;
 /* The tensor itself, its shape checked, for those who read its bytes as they are. */
-enum rc eng_weight_tensor(const struct model *m, enum eng_role role, size_t layer,
+enum rc eng_weight_tensor(const struct model *m, enum model_role role, size_t layer,
                           const struct st_tensor **out, struct err *err) MUST_USE;
 enum rc eng_dense_weight(const struct model *m, size_t i, float *w, float *bias,
                          struct err *err) MUST_USE;

@@ -19,13 +19,13 @@ struct eng_host {
     void (*hint)(struct err *err, const char *fmt, ...);                  /* err_hint() */
     void *(*alloc)(size_t count, size_t size); /* zeros, never NULL; for free() */
     const struct eng_ops *ref, *cpu;
-    struct eng_shape (*weight_shape)(const struct model *m, enum eng_role role);
-    enum rc (*weight)(const struct model *m, enum eng_role role, size_t layer, float *out,
+    struct eng_shape (*weight_shape)(const struct model *m, enum model_role role);
+    enum rc (*weight)(const struct model *m, enum model_role role, size_t layer, float *out,
                       size_t count, struct err *err);
     enum rc (*dense_weight)(const struct model *m, size_t i, float *w, float *bias,
                             struct err *err);
     /* A tensor as it lies in the file, for those who convert it elsewhere; any thread. */
-    enum rc (*weight_tensor)(const struct model *m, enum eng_role role, size_t layer,
+    enum rc (*weight_tensor)(const struct model *m, enum model_role role, size_t layer,
                              const struct st_tensor **out, struct err *err);
     enum rc (*tensor_bytes)(const struct model *m, const struct st_tensor *t, uint64_t first,
                             uint64_t count, void *out, struct err *err);

@@ -256,7 +256,7 @@ static enum rc load_dense(struct eng_tail *t, float *rows, struct err *err)
     return RC_OK;
 }
 
-static enum rc load_linear(const struct model *m, enum eng_role role, struct tail_linear *l,
+static enum rc load_linear(const struct model *m, enum model_role role, struct tail_linear *l,
                            float *rows, struct err *err)
 {
     enum rc rc = eng_weight(m, role, 0, rows, l->in * l->out, err);

@@ -249,7 +249,7 @@ static enum rc ref_run(struct eng *base, const struct eng_batch *b, enum eng_wan
 
 /* ---- loading */
 
-static enum rc read_role(const struct model *m, enum eng_role role, size_t layer, float **out,
+static enum rc read_role(const struct model *m, enum model_role role, size_t layer, float **out,
                          struct err *err)
 {
     struct eng_shape s = eng_weight_shape(m, role);
@@ -273,10 +273,10 @@ static enum rc read_all(struct ref *e, const struct model *m, struct err *err)
     enum rc rc = RC_OK;
 
     for (int role = W_WORD; rc == RC_OK && role <= W_EMB_LN_B; role++)
-        rc = read_role(m, (enum eng_role)role, 0, &e->global[role], err);
+        rc = read_role(m, (enum model_role)role, 0, &e->global[role], err);
     for (size_t l = 0; l < m->layers; l++)
         for (int role = W_Q; rc == RC_OK && role <= W_OUT_LN_B; role++)
-            rc = read_role(m, (enum eng_role)role, l, &e->layers[l][role], err);
+            rc = read_role(m, (enum model_role)role, l, &e->layers[l][role], err);
     if (rc == RC_OK && m->rel_buckets) {
         e->rel = xcalloc(m->heads * (2 * MPNET_REACH + 1), sizeof(*e->rel));
         rc = eng_rel_bias(m, e->rel, err);
@@ -332,7 +332,7 @@ static uint64_t ref_memory(const struct model *m, const struct eng_opts *o)
 
     (void)o;
     for (int role = 0; role < W_HEAD1; role++) {
-        struct eng_shape s = eng_weight_shape(m, (enum eng_role)role);
+        struct eng_shape s = eng_weight_shape(m, (enum model_role)role);
         uint64_t times = role < W_Q ? 1 : m->layers;
 
         floats += times * s.rows * s.cols;

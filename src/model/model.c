@@ -113,119 +113,6 @@ static enum rc prefix_find(struct model *m, struct err *err)
 }
 
 /* --- shapes --- */
-/* A tensor and its dimensions, a letter each: V vocabulary, P positions, T types,
- * H hidden, F feed-forward, B buckets, A heads, L labels. */
-struct shape_row {
-    const char *fmt, *dims;
-};
-
-static const struct shape_row rows_embed[] = {
-    { "embeddings.word_embeddings.weight", "VH" },
-    { "embeddings.position_embeddings.weight", "PH" },
-    { "embeddings.LayerNorm.weight", "H" },
-    { "embeddings.LayerNorm.bias", "H" },
-};
-static const struct shape_row rows_types[] = { { "embeddings.token_type_embeddings.weight",
-                                                 "TH" } };
-static const struct shape_row rows_bias[] = { { "encoder.relative_attention_bias.weight", "BA" } };
-
-static const struct shape_row layer_bert[] = {
-    { "encoder.layer.%zu.attention.self.query.weight", "HH" },
-    { "encoder.layer.%zu.attention.self.query.bias", "H" },
-    { "encoder.layer.%zu.attention.self.key.weight", "HH" },
-    { "encoder.layer.%zu.attention.self.key.bias", "H" },
-    { "encoder.layer.%zu.attention.self.value.weight", "HH" },
-    { "encoder.layer.%zu.attention.self.value.bias", "H" },
-    { "encoder.layer.%zu.attention.output.dense.weight", "HH" },
-    { "encoder.layer.%zu.attention.output.dense.bias", "H" },
-    { "encoder.layer.%zu.attention.output.LayerNorm.weight", "H" },
-    { "encoder.layer.%zu.attention.output.LayerNorm.bias", "H" },
-    { "encoder.layer.%zu.intermediate.dense.weight", "FH" },
-    { "encoder.layer.%zu.intermediate.dense.bias", "F" },
-    { "encoder.layer.%zu.output.dense.weight", "HF" },
-    { "encoder.layer.%zu.output.dense.bias", "H" },
-    { "encoder.layer.%zu.output.LayerNorm.weight", "H" },
-    { "encoder.layer.%zu.output.LayerNorm.bias", "H" },
-};
-static const struct shape_row layer_mpnet[] = {
-    { "encoder.layer.%zu.attention.attn.q.weight", "HH" },
-    { "encoder.layer.%zu.attention.attn.q.bias", "H" },
-    { "encoder.layer.%zu.attention.attn.k.weight", "HH" },
-    { "encoder.layer.%zu.attention.attn.k.bias", "H" },
-    { "encoder.layer.%zu.attention.attn.v.weight", "HH" },
-    { "encoder.layer.%zu.attention.attn.v.bias", "H" },
-    { "encoder.layer.%zu.attention.attn.o.weight", "HH" },
-    { "encoder.layer.%zu.attention.attn.o.bias", "H" },
-    { "encoder.layer.%zu.attention.LayerNorm.weight", "H" },
-    { "encoder.layer.%zu.attention.LayerNorm.bias", "H" },
-    { "encoder.layer.%zu.intermediate.dense.weight", "FH" },
-    { "encoder.layer.%zu.intermediate.dense.bias", "F" },
-    { "encoder.layer.%zu.output.dense.weight", "HF" },
-    { "encoder.layer.%zu.output.dense.bias", "H" },
-    { "encoder.layer.%zu.output.LayerNorm.weight", "H" },
-    { "encoder.layer.%zu.output.LayerNorm.bias", "H" },
-};
-static const struct shape_row layer_distil[] = {
-    { "transformer.layer.%zu.attention.q_lin.weight", "HH" },
-    { "transformer.layer.%zu.attention.q_lin.bias", "H" },
-    { "transformer.layer.%zu.attention.k_lin.weight", "HH" },
-    { "transformer.layer.%zu.attention.k_lin.bias", "H" },
-    { "transformer.layer.%zu.attention.v_lin.weight", "HH" },
-    { "transformer.layer.%zu.attention.v_lin.bias", "H" },
-    { "transformer.layer.%zu.attention.out_lin.weight", "HH" },
-    { "transformer.layer.%zu.attention.out_lin.bias", "H" },
-    { "transformer.layer.%zu.sa_layer_norm.weight", "H" },
-    { "transformer.layer.%zu.sa_layer_norm.bias", "H" },
-    { "transformer.layer.%zu.ffn.lin1.weight", "FH" },
-    { "transformer.layer.%zu.ffn.lin1.bias", "F" },
-    { "transformer.layer.%zu.ffn.lin2.weight", "HF" },
-    { "transformer.layer.%zu.ffn.lin2.bias", "H" },
-    { "transformer.layer.%zu.output_layer_norm.weight", "H" },
-    { "transformer.layer.%zu.output_layer_norm.bias", "H" },
-};
-
-static const struct shape_row head_bert[] = {
-    { "pooler.dense.weight", "HH" },
-    { "pooler.dense.bias", "H" },
-    { "classifier.weight", "LH" },
-    { "classifier.bias", "L" },
-};
-static const struct shape_row head_roberta[] = {
-    { "classifier.dense.weight", "HH" },
-    { "classifier.dense.bias", "H" },
-    { "classifier.out_proj.weight", "LH" },
-    { "classifier.out_proj.bias", "L" },
-};
-static const struct shape_row head_distil[] = {
-    { "pre_classifier.weight", "HH" },
-    { "pre_classifier.bias", "H" },
-    { "classifier.weight", "LH" },
-    { "classifier.bias", "L" },
-};
-
-static size_t dim_of(const struct model *m, char letter)
-{
-    switch (letter) {
-    case 'V':
-        return m->vocab;
-    case 'P':
-        return m->positions;
-    case 'T':
-        return m->types;
-    case 'H':
-        return m->hidden;
-    case 'F':
-        return m->ffn;
-    case 'B':
-        return m->rel_buckets;
-    case 'A':
-        return m->heads;
-    default:
-        assert(letter == 'L');
-        return m->labels;
-    }
-}
-
 static const char *shape_text(const size_t *dims, size_t ndim, char out[SHAPE_TEXT_MAX])
 {
     size_t at = 0;
@@ -261,72 +148,33 @@ static enum rc shape_check(const struct st *s, const struct st_tensor *t, const 
     return RC_OK;
 }
 
-static enum rc rows_check(const struct model *m, const struct shape_row *rows, size_t count,
-                          size_t layer, struct err *err)
+static enum rc role_check(const struct model *m, enum model_role role, size_t layer,
+                          struct err *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        size_t ndim = strlen(rows[i].dims), dims[ST_DIMS_MAX];
-        char name[TENSOR_NAME_MAX];
-        const char *mark = strstr(rows[i].fmt, "%zu");
-        enum rc rc;
+    size_t dims[2], ndim = model_role_dims(m, role, dims);
+    char name[MODEL_ROLE_NAME];
 
-        for (size_t d = 0; d < ndim; d++)
-            dims[d] = dim_of(m, rows[i].dims[d]);
-        if (mark)
-            snprintf(name, sizeof(name), "%.*s%zu%s", (int)(mark - rows[i].fmt), rows[i].fmt, layer,
-                     mark + strlen("%zu"));
-        else
-            snprintf(name, sizeof(name), "%s", rows[i].fmt);
-        rc = shape_check(m->tensors, model_tensor(m, "%s", name), name, dims, ndim, err);
-        if (rc)
-            return rc;
-    }
-    return RC_OK;
-}
-
-static enum rc layers_check(const struct model *m, struct err *err)
-{
-    const struct shape_row *rows = layer_bert;
-    enum rc rc = RC_OK;
-
-    static_assert(ARRAY_SIZE(layer_bert) == ARRAY_SIZE(layer_mpnet) &&
-                      ARRAY_SIZE(layer_bert) == ARRAY_SIZE(layer_distil),
-                  "a layer has the same parts in every family");
-    if (m->arch == MODEL_MPNET)
-        rows = layer_mpnet;
-    if (m->arch == MODEL_DISTILBERT)
-        rows = layer_distil;
-    for (size_t i = 0; i < m->layers && !rc; i++)
-        rc = rows_check(m, rows, ARRAY_SIZE(layer_bert), i, err);
-    return rc;
-}
-
-static enum rc head_check(const struct model *m, struct err *err)
-{
-    if (m->head == MODEL_HEAD_NONE)
+    if (!ndim)
         return RC_OK;
-    if (m->head == MODEL_HEAD_POOLER)
-        return rows_check(m, head_bert, ARRAY_SIZE(head_bert), 0, err);
-    if (m->arch == MODEL_DISTILBERT)
-        return rows_check(m, head_distil, ARRAY_SIZE(head_distil), 0, err);
-    return rows_check(m, head_roberta, ARRAY_SIZE(head_roberta), 0, err);
+    model_role_name(m, role, layer, name);
+    return shape_check(m->tensors, model_tensor(m, "%s", name), name, dims, ndim, err);
 }
 
 static enum rc tensors_check(struct model *m, struct err *err)
 {
+    static const enum model_role first[] = { W_WORD,     W_POSITION, W_EMB_LN_G,
+                                             W_EMB_LN_B, W_TYPE,     W_REL_BIAS };
     enum rc rc = prefix_find(m, err);
 
     if (rc)
         return err_ctx(err, "'%s'", st_shard_path(m->tensors, 0));
-    rc = rows_check(m, rows_embed, ARRAY_SIZE(rows_embed), 0, err);
-    if (!rc && m->types)
-        rc = rows_check(m, rows_types, ARRAY_SIZE(rows_types), 0, err);
-    if (!rc && m->rel_buckets)
-        rc = rows_check(m, rows_bias, ARRAY_SIZE(rows_bias), 0, err);
-    if (!rc)
-        rc = layers_check(m, err);
-    if (!rc)
-        rc = head_check(m, err);
+    for (size_t i = 0; i < ARRAY_SIZE(first) && !rc; i++)
+        rc = role_check(m, first[i], 0, err);
+    for (size_t i = 0; i < m->layers; i++)
+        for (int role = W_Q; role <= W_OUT_LN_B && !rc; role++)
+            rc = role_check(m, (enum model_role)role, i, err);
+    for (int role = W_HEAD1; role < W_ROLES && !rc; role++)
+        rc = role_check(m, (enum model_role)role, 0, err);
     return rc;
 }
 

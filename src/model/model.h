@@ -118,6 +118,42 @@ const char *model_arch_label(enum model_arch a);                   /* "BERT" …
 const char *model_act_label(enum model_act a);                     /* "gelu", "gelu_tanh", "relu" */
 const char *model_pool_label(enum model_pool p);                   /* "mean", "cls" … */
 size_t model_pool_width(const struct model *m);                    /* floats that pooling gives */
+/* ---- model_roles.c: what a tensor is for ---- */
+enum model_role {
+    W_WORD,
+    W_POSITION,
+    W_TYPE,
+    W_EMB_LN_G,
+    W_EMB_LN_B,
+    W_REL_BIAS, /* of the whole model */
+    W_Q,
+    W_Q_B,
+    W_K,
+    W_K_B,
+    W_V,
+    W_V_B,
+    W_O,
+    W_O_B,
+    W_ATT_LN_G,
+    W_ATT_LN_B,
+    W_FFN1,
+    W_FFN1_B,
+    W_FFN2,
+    W_FFN2_B,
+    W_OUT_LN_G,
+    W_OUT_LN_B, /* of each layer */
+    W_HEAD1,
+    W_HEAD1_B,
+    W_HEAD2,
+    W_HEAD2_B /* pooler/dense, classifier */
+};
+enum { W_ROLES = W_HEAD2_B + 1 };
+/* How many dimensions the tensor of a role has, and what they are; 0: this model has none. */
+size_t model_role_dims(const struct model *m, enum model_role role, size_t dims[2]);
+/* Its name without the network's prefix; `layer` is of no matter for roles of the whole model. */
+enum { MODEL_ROLE_NAME = 128 };
+const char *model_role_name(const struct model *m, enum model_role role, size_t layer,
+                            char out[MODEL_ROLE_NAME]);
 /* A tensor by the name without prefix; tries prefix, gamma/beta spellings.  NULL: none. */
 const struct st_tensor *model_tensor(const struct model *m, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -61,7 +61,7 @@ struct loader {
 };
 
 /* ---- items ---- */
-static enum rc add_item(struct loader *l, enum eng_role role, size_t layer, struct item i,
+static enum rc add_item(struct loader *l, enum model_role role, size_t layer, struct item i,
                         struct err *err)
 {
     struct eng_shape s = cu_host()->weight_shape(l->e->base.model, role);
@@ -107,14 +107,14 @@ static enum rc add_qkv(struct loader *l, size_t layer, struct err *err)
             w.row_block = b.col_block = m->head_dim;
             w.row_pad = b.col_pad = e->head_dim;
         }
-        rc = add_item(l, (enum eng_role)(W_Q + 2 * i), layer, w, err);
+        rc = add_item(l, (enum model_role)(W_Q + 2 * i), layer, w, err);
         if (rc == RC_OK)
-            rc = add_item(l, (enum eng_role)(W_Q_B + 2 * i), layer, b, err);
+            rc = add_item(l, (enum model_role)(W_Q_B + 2 * i), layer, b, err);
     }
     return rc;
 }
 
-static enum rc add_linear(struct loader *l, enum eng_role role, size_t layer, enum cu_product p,
+static enum rc add_linear(struct loader *l, enum model_role role, size_t layer, enum cu_product p,
                           struct err *err)
 {
     const struct cuda_net *e = l->e;
@@ -131,8 +131,8 @@ static enum rc add_linear(struct loader *l, enum eng_role role, size_t layer, en
     return rc == RC_OK ? add_item(l, role + 1, layer, to_f32(to->bias, (size_t)to->n), err) : rc;
 }
 
-static enum rc add_norm(struct loader *l, enum eng_role role, size_t layer, const struct cu_norm *n,
-                        struct err *err)
+static enum rc add_norm(struct loader *l, enum model_role role, size_t layer,
+                        const struct cu_norm *n, struct err *err)
 {
     enum rc rc = add_item(l, role, layer, to_f32(n->gain, l->e->ld), err);
 
@@ -157,7 +157,7 @@ static enum rc add_layer(struct loader *l, size_t i, struct err *err)
 
 static enum rc add_head(struct loader *l, struct err *err)
 {
-    static const enum eng_role roles[2] = { W_HEAD1, W_HEAD2 };
+    static const enum model_role roles[2] = { W_HEAD1, W_HEAD2 };
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < 2 && rc == RC_OK; i++) {
