@@ -139,7 +139,7 @@ TEST(what_is_written_is_read_again)
     choose_init(&d, "v 1/x");
     CHECK(choose_parse(&d, text, len, err) && d.count == c.count && !d.changed);
     for (size_t i = 0; i < c.count; i++) {
-        CHECK(same(&c.entries[i].key, &d.entries[i].key));
+        CHECK(same_key(&c.entries[i].key, &d.entries[i].key));
         assert_memory_equal(&c.entries[i].way, &d.entries[i].way, sizeof(struct choose_way));
         CHECK(fabs(c.entries[i].us - d.entries[i].us) < 0.0051);
     }
@@ -288,7 +288,7 @@ TEST(the_file)
     CHECK(choose_write(&d, path, err)); /* over the old one */
     d.count = 2;
     choose_merge(&d, path);
-    CHECK(d.count == 6 && same(&d.entries[1].key, &c.entries[1].key));
+    CHECK(d.count == 6 && same_key(&d.entries[1].key, &c.entries[1].key));
     choose_merge(&d, folder); /* nothing to add */
     CHECK(d.count == 6);
     CHECK(!choose_read(&d, folder, err) && d.count == 0);

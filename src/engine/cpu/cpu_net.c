@@ -267,7 +267,7 @@ uint64_t net_bytes(struct cpu_net *e, size_t tokens)
 
 /* What stands behind each other in one packed matrix. */
 struct parts {
-    enum eng_role roles[3]; /* the bias is the next role */
+    enum model_role roles[3]; /* the bias is the next role */
     size_t count;
     const struct net_norm *from; /* what gives A; NULL: no LayerNorm does */
 };
@@ -334,7 +334,7 @@ static enum rc pack_parts(const struct cpu_net *e, const struct parts *p, size_t
     return RC_OK;
 }
 
-static enum rc load_norm(const struct cpu_net *e, enum eng_role role, size_t layer,
+static enum rc load_norm(const struct cpu_net *e, enum model_role role, size_t layer,
                          const struct net_norm *n, struct err *err)
 {
     size_t hidden = e->base.model->hidden;

@@ -7,26 +7,16 @@
 enum { VW = 8 };
 typedef __m256 vf;
 typedef __m256i vi;
+#define V(op)       _mm256_##op
+#define V_BITS(v)   _mm256_castps_si256(v)
+#define V_FLOATS(i) _mm256_castsi256_ps(i)
+#define V_HALF      __m128i
+#include "engine/cpu/simd_both_int.h"
 
 INLINE vi lanes(size_t n)
 {
     static const int32_t ones[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
     return _mm256_loadu_si256((const vi *)(ones + 8 - (n < 8 ? n : 8)));
-}
-
-INLINE vf vf_zero(void)
-{
-    return _mm256_setzero_ps();
-}
-
-INLINE vf vf_set(float x)
-{
-    return _mm256_set1_ps(x);
-}
-
-INLINE vf vf_load(const float *p)
-{
-    return _mm256_loadu_ps(p);
 }
 
 INLINE vf vf_load_n(const float *p, size_t n)
@@ -44,11 +34,6 @@ INLINE void vi_store(int32_t *p, vi v)
     _mm256_storeu_si256((vi *)p, v);
 }
 
-INLINE vi vi_add(vi a, vi b)
-{
-    return _mm256_add_epi32(a, b);
-}
-
 INLINE int32_t vi_sum(vi v)
 {
     __m128i h = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
@@ -61,50 +46,9 @@ INLINE vf vi_load_float(const int32_t *p)
     return _mm256_cvtepi32_ps(_mm256_loadu_si256((const vi *)p));
 }
 
-INLINE void vf_store(float *p, vf v)
-{
-    _mm256_storeu_ps(p, v);
-}
-
 INLINE void vf_store_n(float *p, vf v, size_t n)
 {
     _mm256_maskstore_ps(p, lanes(n), v);
-}
-
-INLINE vf vf_add(vf a, vf b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-INLINE vf vf_sub(vf a, vf b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
-INLINE vf vf_mul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-INLINE vf vf_fma(vf a, vf b, vf c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-INLINE vf vf_div(vf a, vf b)
-{
-    return _mm256_div_ps(a, b);
-}
-
-/* max(0, NaN) must stay NaN: the second operand wins. */
-INLINE vf vf_max(vf a, vf b)
-{
-    return _mm256_max_ps(a, b);
-}
-
-INLINE vf vf_min(vf a, vf b)
-{
-    return _mm256_min_ps(a, b);
 }
 
 /* Lanes from n on become `fill`. */
@@ -145,32 +89,15 @@ INLINE vf vf_turn(vf v)
     return _mm256_fmadd_ps(v, _mm256_blend_ps(one, minus, 0xf0), _mm256_permute2f128_ps(v, v, 1));
 }
 
-/* e^x for x <= 88, 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial for e^r.  Below
- * -87 the result is that of -87, 1e-38. */
+/* e^x for x <= 88, 2 ulp; below -87 the result is that of -87, 1e-38. */
 INLINE vf vf_exp(vf x)
 {
     x = _mm256_max_ps(_mm256_set1_ps(-87.0f), x);
     vf n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)),
                            _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    vf r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);
-    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), r);
-    vf p = _mm256_set1_ps(1.9875691500e-4f);
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.3981999507e-3f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.3334519073e-3f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.1665795894e-2f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.6666665459e-1f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(5.0000001201e-1f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
-    vi e = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
-    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), e));
-}
-
-/* p * 2^k, k being the low bits of n. */
-INLINE vf vf_add_exponent(vf p, vf n)
-{
+    vf p = vf_exp_rest(x, n);
     return _mm256_castsi256_ps(
-        _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(n), 23)));
+        _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23)));
 }
 
 /* x * Phi(x) = max(x, 0) - |x| * Q(|x|), with Q(t) = erfc(t / sqrt 2) / 2 after Abramowitz
@@ -224,8 +151,7 @@ INLINE void vf_store_bf16_n(uint16_t *p, vf v, size_t n)
 
 INLINE vf vf_load_bf16(const uint16_t *p)
 {
-    __m128i h = _mm_loadu_si128((const __m128i *)p);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+    return vf_of_bf16(_mm_loadu_si128((const __m128i *)p));
 }
 
 INLINE vf vf_load_bf16_n(const uint16_t *p, size_t n)

@@ -7,25 +7,15 @@
 enum { VW = 16 };
 typedef __m512 vf;
 typedef __m512i vi;
+#define V(op)       _mm512_##op
+#define V_BITS(v)   _mm512_castps_si512(v)
+#define V_FLOATS(i) _mm512_castsi512_ps(i)
+#define V_HALF      __m256i
+#include "engine/cpu/simd_both_int.h"
 
 INLINE __mmask16 lanes(size_t n)
 {
     return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
-}
-
-INLINE vf vf_zero(void)
-{
-    return _mm512_setzero_ps();
-}
-
-INLINE vf vf_set(float x)
-{
-    return _mm512_set1_ps(x);
-}
-
-INLINE vf vf_load(const float *p)
-{
-    return _mm512_loadu_ps(p);
 }
 
 INLINE vf vf_load_n(const float *p, size_t n)
@@ -57,11 +47,6 @@ INLINE void vi_store(int32_t *p, vi v)
     _mm512_storeu_si512(p, v);
 }
 
-INLINE vi vi_add(vi a, vi b)
-{
-    return _mm512_add_epi32(a, b);
-}
-
 INLINE int32_t vi_sum(vi v)
 {
     return _mm512_reduce_add_epi32(v);
@@ -72,50 +57,9 @@ INLINE vf vi_load_float(const int32_t *p)
     return _mm512_cvtepi32_ps(_mm512_loadu_si512(p));
 }
 
-INLINE void vf_store(float *p, vf v)
-{
-    _mm512_storeu_ps(p, v);
-}
-
 INLINE void vf_store_n(float *p, vf v, size_t n)
 {
     _mm512_mask_storeu_ps(p, lanes(n), v);
-}
-
-INLINE vf vf_add(vf a, vf b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-INLINE vf vf_sub(vf a, vf b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-INLINE vf vf_mul(vf a, vf b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-INLINE vf vf_fma(vf a, vf b, vf c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-INLINE vf vf_div(vf a, vf b)
-{
-    return _mm512_div_ps(a, b);
-}
-
-/* max(0, NaN) must stay NaN: the second operand wins. */
-INLINE vf vf_max(vf a, vf b)
-{
-    return _mm512_max_ps(a, b);
-}
-
-INLINE vf vf_min(vf a, vf b)
-{
-    return _mm512_min_ps(a, b);
 }
 
 /* Lanes from n on become `fill`. */
@@ -153,30 +97,13 @@ INLINE vf vf_turn(vf v)
                            _mm512_shuffle_f32x4(v, v, 0x4e));
 }
 
-/* e^x for x <= 88, 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial for e^r. */
+/* e^x for x <= 88, 2 ulp. */
 INLINE vf vf_exp(vf x)
 {
     x = _mm512_max_ps(_mm512_set1_ps(-104.0f), x);
     vf n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)),
                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    vf r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-    vf p = _mm512_set1_ps(1.9875691500e-4f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    return _mm512_scalef_ps(p, n);
-}
-
-/* p * 2^k, k being the low bits of n. */
-INLINE vf vf_add_exponent(vf p, vf n)
-{
-    return _mm512_castsi512_ps(
-        _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
+    return _mm512_scalef_ps(vf_exp_rest(x, n), n);
 }
 
 /* The normal distribution's upper tail Q(t) = erfc(t / sqrt 2) / 2 on [0, 5.5] in 16 pieces,
@@ -255,14 +182,12 @@ INLINE void vf_store_bf16_n(uint16_t *p, vf v, size_t n)
 
 INLINE vf vf_load_bf16(const uint16_t *p)
 {
-    __m256i h = _mm256_loadu_si256((const __m256i *)p);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+    return vf_of_bf16(_mm256_loadu_si256((const __m256i *)p));
 }
 
 INLINE vf vf_load_bf16_n(const uint16_t *p, size_t n)
 {
-    __m256i h = _mm256_maskz_loadu_epi16(lanes(n), p);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+    return vf_of_bf16(_mm256_maskz_loadu_epi16(lanes(n), p));
 }
 
 INLINE void vf_store_f16_n(uint16_t *p, vf v, size_t n)
