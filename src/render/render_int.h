@@ -63,6 +63,12 @@ void render_warn(struct render *r, const void *member, const char *hint, const c
  * the thread, good for the line that is being written. */
 const char *render_from(const struct render *r, const void *member);
 
+/* A value with the comment where it comes from. */
+void render_str(const struct render *r, struct yaml_out *y, const char *key, const char *value,
+                const void *member);
+void render_int(const struct render *r, struct yaml_out *y, const char *key, int64_t value,
+                const void *member);
+
 /* The comment that opens a file: what it is, that it is generated, from which spec and site. */
 void render_head(const struct render *r, struct buf *out, const char *mark, const char *what);
 

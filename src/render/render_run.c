@@ -148,6 +148,20 @@ const char *render_from(const struct render *r, const void *member)
     return out;
 }
 
+void render_str(const struct render *r, struct yaml_out *y, const char *key, const char *value,
+                const void *member)
+{
+    yaml_note(y, render_from(r, member));
+    yaml_str(y, key, value);
+}
+
+void render_int(const struct render *r, struct yaml_out *y, const char *key, int64_t value,
+                const void *member)
+{
+    yaml_note(y, render_from(r, member));
+    yaml_int(y, key, value);
+}
+
 void render_head(const struct render *r, struct buf *out, const char *mark, const char *what)
 {
     const char *name = r->spec->site.name;

@@ -539,8 +539,7 @@ static void put_costs(struct render *r, const struct render_alerts *all, struct 
         const struct alerts_record *x = &all->records[i];
 
         yaml_map(y, NULL);
-        yaml_note(y, render_from(r, x->member));
-        yaml_str(y, "record", x->name);
+        render_str(r, y, "record", x->name, x->member);
         yaml_str(y, "expr", x->expr);
         if (x->component) {
             yaml_map_of(y, "labels", "component", x->component);

@@ -316,8 +316,7 @@ static void body(struct compose *k)
     const struct spec_compose *t = k->r->targets->compose;
     struct yaml_out *y = &k->y;
 
-    yaml_note(y, render_from(k->r, &t->project));
-    yaml_str(y, "name", t->project);
+    render_str(k->r, y, "name", t->project, &t->project);
     yaml_map(y, "services");
     if (k->mps)
         mps(k);

@@ -106,8 +106,7 @@ static void memory(struct compose *k, const struct spec_storage *s, const struct
     compose_str(k, "target", m->path, &m->path);
     if (s->size_bytes.known) {
         yaml_map(y, "tmpfs");
-        yaml_note(y, render_from(k->r, &s->size_bytes));
-        yaml_int(y, "size", s->size_bytes.v);
+        render_int(k->r, y, "size", s->size_bytes.v, &s->size_bytes);
         yaml_end(y);
     }
     yaml_end(y);

@@ -213,8 +213,7 @@ static void health(struct compose *k, const struct spec_component *c)
     duration(k, "interval", h->interval_ms, &h->interval_ms);
     duration(k, "timeout", h->timeout_ms, &h->timeout_ms);
     duration(k, "start_period", h->start_ms, &h->start_ms);
-    yaml_note(&k->y, render_from(k->r, &h->retries));
-    yaml_int(&k->y, "retries", h->retries);
+    render_int(k->r, &k->y, "retries", h->retries, &h->retries);
     yaml_end(&k->y);
 }
 
@@ -406,8 +405,7 @@ static void network(struct compose *k, const struct host_run *run)
                         "port %" PRId64,
                         c->name, c->user, c->ports[i].port);
     yaml_comment(&k->y, "RDMA works where the network devices are: the host's");
-    yaml_note(&k->y, render_from(k->r, &c->fabrics));
-    yaml_str(&k->y, "network_mode", "host");
+    render_str(k->r, &k->y, "network_mode", "host", &c->fabrics);
     list(k, "devices", (const char *const[]){ "/dev/infiniband:/dev/infiniband" }, 1);
     list(k, "cap_add", (const char *const[]){ "IPC_LOCK" }, 1);
 }

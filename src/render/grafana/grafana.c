@@ -556,8 +556,8 @@ static void put_datasource(struct render *r)
     put_literal(&y, "url", p->url);
     yaml_map(&y, "jsonData");
     yaml_str(&y, "httpMethod", "POST");
-    yaml_note(&y, render_from(r, &p->scrape_ms));
-    yaml_str(&y, "timeInterval", units_duration_exact((uint64_t)p->scrape_ms, w));
+    render_str(r, &y, "timeInterval", units_duration_exact((uint64_t)p->scrape_ms, w),
+               &p->scrape_ms);
     yaml_finish(&y);
 }
 

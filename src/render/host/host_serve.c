@@ -65,8 +65,7 @@ static void put_str(struct out *o, const char *key, const char *value, const voi
 {
     if (!value || !is_set(o, member))
         return;
-    yaml_note(&o->y, render_from(o->r, member));
-    yaml_str(&o->y, key, value);
+    render_str(o->r, &o->y, key, value, member);
 }
 
 static void put_bytes(struct out *o, const char *key, int64_t bytes, const void *member)
@@ -81,8 +80,7 @@ static void put_int(struct out *o, const char *key, struct maybe m, const void *
 {
     if (!m.known || !is_set(o, member))
         return;
-    yaml_note(&o->y, render_from(o->r, member));
-    yaml_int(&o->y, key, m.v);
+    render_int(o->r, &o->y, key, m.v, member);
 }
 
 static void put_bool(struct out *o, const char *key, bool v, const void *member)

@@ -240,9 +240,16 @@ void k8s_head_open(struct k8s *k, struct yaml_out *y, const char *api, const cha
     yaml_end(y);
 }
 
-void k8s_head(struct k8s *k, struct yaml_out *y, const char *api, const char *kind,
-              const char *name, const char *component)
+void k8s_object_in(struct k8s *k, struct yaml_out *y, struct buf *out, const char *api,
+                   const char *kind, const char *namespace, const char *name, const char *component)
 {
-    k8s_head_open(k, y, api, kind, k->namespace, name, component);
+    yaml_begin(y, out);
+    k8s_head_open(k, y, api, kind, namespace, name, component);
     yaml_end(y);
+}
+
+void k8s_object(struct k8s *k, struct yaml_out *y, struct buf *out, const char *api,
+                const char *kind, const char *name, const char *component)
+{
+    k8s_object_in(k, y, out, api, kind, k->namespace, name, component);
 }

@@ -23,8 +23,7 @@ static void gpus(struct k8s *k, struct yaml_out *y, const struct spec_component 
     if (!c->gpus && !k8s_shares_gpu(c))
         return;
     if (c->gpus) {
-        yaml_note(y, render_from(k->r, &c->gpus));
-        yaml_int(y, name, c->gpus);
+        render_int(k->r, y, name, c->gpus, &c->gpus);
     } else {
         yaml_note(y, "a share: it has a memory pool and no GPU of its own");
         yaml_int(y, name, 1);
@@ -42,15 +41,14 @@ static void rdma(struct k8s *k, struct yaml_out *y, const struct spec_component 
             continue;
         nics = k8s_component_nics(k, c, f);
         if (f->kind == SPEC_FABRIC_EFA) {
-            yaml_note(y, render_from(k->r, nics.count_at));
-            yaml_int(y, "vpc.amazonaws.com/efa", nics.count);
+            render_int(k->r, y, "vpc.amazonaws.com/efa", nics.count, nics.count_at);
         } else if (k8s_rdma_shared(f)) {
             yaml_note(y, "every RDMA device of this network, shared");
             yaml_int(y, k8s_rail_resource(k, f, 0), 1);
         }
         for (size_t j = 0; f->sriov && j < (k8s_rails_apart(f) ? (size_t)nics.count : 1); j++) {
-            yaml_note(y, render_from(k->r, nics.count_at));
-            yaml_int(y, k8s_rail_resource(k, f, j), k8s_rails_apart(f) ? 1 : nics.count);
+            render_int(k->r, y, k8s_rail_resource(k, f, j), k8s_rails_apart(f) ? 1 : nics.count,
+                       nics.count_at);
         }
     }
 }
@@ -293,8 +291,7 @@ void k8s_ports(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
         k8s_port_name(pod->ports, i, name);
         yaml_map(y, NULL);
         yaml_str(y, "name", name);
-        yaml_note(y, render_from(k->r, &pod->ports[i].port));
-        yaml_int(y, "containerPort", pod->ports[i].port);
+        render_int(k->r, y, "containerPort", pod->ports[i].port, &pod->ports[i].port);
         yaml_str(y, "protocol", pod->ports[i].protocol == SPEC_PROTOCOL_UDP ? "UDP" : "TCP");
         yaml_end(y);
     }
@@ -327,8 +324,7 @@ static void probe_how(struct k8s *k, struct yaml_out *y, const struct k8s_pod *p
     }
     yaml_map(y, h->path ? "httpGet" : "tcpSocket");
     if (h->path) {
-        yaml_note(y, render_from(k->r, &h->path));
-        yaml_str(y, "path", h->path);
+        render_str(k->r, y, "path", h->path, &h->path);
     }
     yaml_int(y, "port", port);
     yaml_end(y);
@@ -341,10 +337,8 @@ static void probe(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod, 
 
     yaml_map(y, key);
     probe_how(k, y, pod);
-    yaml_note(y, render_from(k->r, &h->interval_ms));
-    yaml_int(y, "periodSeconds", seconds(h->interval_ms));
-    yaml_note(y, render_from(k->r, &h->timeout_ms));
-    yaml_int(y, "timeoutSeconds", seconds(h->timeout_ms));
+    render_int(k->r, y, "periodSeconds", seconds(h->interval_ms), &h->interval_ms);
+    render_int(k->r, y, "timeoutSeconds", seconds(h->timeout_ms), &h->timeout_ms);
     yaml_int(y, "failureThreshold", failures);
     yaml_end(y);
 }

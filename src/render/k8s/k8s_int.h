@@ -2,13 +2,13 @@
 /* k8s: what every Kubernetes object of a spec has, for the targets kubernetes and openshift.
  *
  * A target fills a struct k8s (what holds for all its objects), writes an object's head with
- * k8s_head(), and describes a pod as a struct k8s_pod, which k8s_template() writes down.  A pod of
+ * k8s_object(), and describes a pod as a struct k8s_pod, which k8s_template() writes down.  A pod of
  * a component begins as k8s_pod_of() makes it and is changed before it is written:
  *
  *     struct k8s_pod pod;
  *     k8s_pod_of(&k, c, &pod);
  *     pod.restart = "Never";
- *     k8s_head(&k, &y, "batch/v1", "Job", pod.name, pod.name);
+ *     k8s_object(&k, &y, out, "batch/v1", "Job", pod.name, pod.name);
  *     yaml_map(&y, "spec");
  *     k8s_template(&k, &y, &pod);
  *     yaml_end(&y);
@@ -91,11 +91,14 @@ bool k8s_label_value_ok(const char *s);
 bool k8s_label_key_ok(const char *s);
 
 /* --- objects --- */
-/* apiVersion, kind and metadata with name, namespace (of the target) and labels. */
-void k8s_head(struct k8s *k, struct yaml_out *y, const char *api, const char *kind,
-              const char *name, const char *component);
-/* The same with metadata left open, for annotations and more labels: yaml_end() closes it.
- * `namespace` NULL: an object of the cluster. */
+/* A document with apiVersion, kind and metadata: name, namespace (of the target) and labels. */
+void k8s_object(struct k8s *k, struct yaml_out *y, struct buf *out, const char *api,
+                const char *kind, const char *name, const char *component);
+/* The same in another namespace; NULL: an object of the cluster. */
+void k8s_object_in(struct k8s *k, struct yaml_out *y, struct buf *out, const char *api,
+                   const char *kind, const char *namespace, const char *name,
+                   const char *component);
+/* Its head with metadata left open, for annotations and more labels: yaml_end() closes it. */
 void k8s_head_open(struct k8s *k, struct yaml_out *y, const char *api, const char *kind,
                    const char *namespace, const char *name, const char *component);
 /* The same with the labels left open too: two yaml_end(). */

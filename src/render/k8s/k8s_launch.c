@@ -84,8 +84,7 @@ void k8s_config_map(struct k8s *k, struct buf *out, const char *name, const char
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(k, &y, "v1", "ConfigMap", name, component);
+    k8s_object(k, &y, out, "v1", "ConfigMap", name, component);
     yaml_map(&y, "data");
     yaml_text(&y, file, buf_str(text));
     yaml_finish(&y);

@@ -101,9 +101,7 @@ void k8s_mig_map(struct k8s *k, struct buf *out, const char *namespace)
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head_open(k, &y, "v1", "ConfigMap", namespace, K8S_MIG_CONFIG, NULL);
-    yaml_end(&y);
+    k8s_object_in(k, &y, out, "v1", "ConfigMap", namespace, K8S_MIG_CONFIG, NULL);
     yaml_map(&y, "data");
     yaml_text(&y, "config.yaml", k8s_mig_text(k));
     yaml_finish(&y);

@@ -305,8 +305,8 @@ void k8s_attachment(struct k8s *k, struct buf *out, const struct spec_fabric *f,
                   k8s_rail_namespace(k, f), k8s_rail_name(k, f, i), NULL);
     if (f->sriov) {
         yaml_map(&y, "annotations");
-        yaml_note(&y, render_from(k->r, &f->sriov->resource_prefix));
-        yaml_str(&y, "k8s.v1.cni.cncf.io/resourceName", k8s_rail_resource(k, f, i));
+        render_str(k->r, &y, "k8s.v1.cni.cncf.io/resourceName", k8s_rail_resource(k, f, i),
+                   &f->sriov->resource_prefix);
         yaml_end(&y);
     }
     yaml_end(&y);
@@ -347,8 +347,7 @@ static void pf_names(struct k8s *k, struct yaml_out *y, const struct spec_fabric
         names = f->sriov->pfs.count ? &f->sriov->pfs : &f->interfaces;
     yaml_seq(y, "pfNames");
     if (names->count) {
-        yaml_note(y, render_from(k->r, names));
-        yaml_str(y, NULL, names->items[i % names->count]);
+        render_str(k->r, y, NULL, names->items[i % names->count], names);
     }
     yaml_end(y);
 }
@@ -409,12 +408,10 @@ static void node_selector(struct k8s *k, struct yaml_out *y, const struct spec_f
 
     yaml_map(y, "nodeSelector");
     for (size_t j = 0; j < own->count; j++) {
-        yaml_note(y, render_from(k->r, &own->items[j]));
-        yaml_str(y, own->items[j].key, own->items[j].value);
+        render_str(k->r, y, own->items[j].key, own->items[j].value, &own->items[j]);
     }
     if (n) {
-        yaml_note(y, render_from(k->r, &n->fabrics));
-        yaml_str(y, K8S_GROUP_LABEL, n->name);
+        render_str(k->r, y, K8S_GROUP_LABEL, n->name, &n->fabrics);
     }
     if (!own->count)
         yaml_strf(y, "feature.node.kubernetes.io/network-sriov.capable", "true");
@@ -468,27 +465,21 @@ static void policy_write(struct k8s *k, struct buf *out, const char *namespace,
     bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head_open(k, &y, "sriovnetwork.openshift.io/v1", "SriovNetworkNodePolicy", namespace, name,
-                  NULL);
-    yaml_end(&y);
+    k8s_object_in(k, &y, out, "sriovnetwork.openshift.io/v1", "SriovNetworkNodePolicy", namespace,
+                  name, NULL);
     yaml_map(&y, "spec");
     yaml_str(&y, "resourceName", k8s_rail_resource_bare(k, f, i));
     yaml_note(&y, "netdevice: the kernel's driver, with an RDMA device inside");
     yaml_str(&y, "deviceType", "netdevice");
     yaml_bool(&y, "isRdma", f->kind != SPEC_FABRIC_ETHERNET);
     yaml_str(&y, "linkType", ib ? "ib" : "eth");
-    yaml_note(&y, render_from(k->r, &f->mtu));
-    yaml_int(&y, "mtu", f->mtu);
-    yaml_note(&y, render_from(k->r, &s->vfs));
-    yaml_int(&y, "numVfs", s->vfs);
+    render_int(k->r, &y, "mtu", f->mtu, &f->mtu);
+    render_int(k->r, &y, "numVfs", s->vfs, &s->vfs);
     yaml_int(&y, "priority", 10);
     yaml_map(&y, "nicSelector");
-    yaml_note(&y, render_from(k->r, &f->sriov->vendor));
-    yaml_str(&y, "vendor", f->sriov->vendor);
+    render_str(k->r, &y, "vendor", f->sriov->vendor, &f->sriov->vendor);
     if (f->sriov->device) {
-        yaml_note(&y, render_from(k->r, &f->sriov->device));
-        yaml_str(&y, "deviceID", f->sriov->device);
+        render_str(k->r, &y, "deviceID", f->sriov->device, &f->sriov->device);
     }
     if (k8s_rails_apart(f)) {
         pf_names(k, &y, f, n, i);
@@ -540,16 +531,13 @@ void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,
     ipam_wishes(k, f);
     json_out_init(&w, &json, 0);
     ipam(k, &w, f, i);
-    yaml_begin(&y, out);
-    k8s_head_open(k, &y, "sriovnetwork.openshift.io/v1", ib ? "SriovIBNetwork" : "SriovNetwork",
-                  namespace, k8s_rail_name(k, f, i), NULL);
-    yaml_end(&y);
+    k8s_object_in(k, &y, out, "sriovnetwork.openshift.io/v1",
+                  ib ? "SriovIBNetwork" : "SriovNetwork", namespace, k8s_rail_name(k, f, i), NULL);
     yaml_map(&y, "spec");
     yaml_str(&y, "resourceName", k8s_rail_resource_bare(k, f, i));
     yaml_note(&y, "where the attachment is made");
     yaml_str(&y, "networkNamespace", k8s_rail_namespace(k, f));
-    yaml_note(&y, render_from(k->r, &f->sriov->ipam));
-    yaml_str(&y, "ipam", buf_str(&json));
+    render_str(k->r, &y, "ipam", buf_str(&json), &f->sriov->ipam);
     if (!ib) {
         yaml_note(&y, render_from(k->r, &f->mtu));
         yaml_strf(&y, "metaPlugins", "{\"type\": \"tuning\", \"mtu\": %d}", (int)f->mtu);
@@ -622,13 +610,10 @@ void k8s_ip_pool(struct k8s *k, struct buf *out, const char *namespace, const st
             "'%s' has %" PRId64 " addresses for each of %" PRId64 " machines, and %" PRId64
             " virtual functions could be used there",
             f->subnets.items[i], block, machines, f->sriov->vfs);
-    yaml_begin(&y, out);
-    k8s_head_open(k, &y, "nv-ipam.nvidia.com/v1alpha1", "IPPool", namespace, k8s_pool_name(k, f, i),
-                  NULL);
-    yaml_end(&y);
+    k8s_object_in(k, &y, out, "nv-ipam.nvidia.com/v1alpha1", "IPPool", namespace,
+                  k8s_pool_name(k, f, i), NULL);
     yaml_map(&y, "spec");
-    yaml_note(&y, render_from(k->r, &f->subnets));
-    yaml_str(&y, "subnet", f->subnets.items[i]);
+    render_str(k->r, &y, "subnet", f->subnets.items[i], &f->subnets);
     yaml_note(&y, "addresses of a machine");
     yaml_int(&y, "perNodeBlockSize", block > BLOCK_MAX ? BLOCK_MAX : block);
     pool_selector(k, &y, f, i);

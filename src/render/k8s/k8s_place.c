@@ -48,8 +48,7 @@ void k8s_node_check(struct k8s *k, const struct spec_node *n)
 static void toleration(struct k8s *k, struct yaml_out *y, const struct taint *t, const void *at)
 {
     yaml_map(y, NULL);
-    yaml_note(y, render_from(k->r, at));
-    yaml_str(y, "key", t->key);
+    render_str(k->r, y, "key", t->key, at);
     yaml_str(y, "operator", t->value ? "Equal" : "Exists");
     if (t->value)
         yaml_str(y, "value", t->value);
@@ -160,8 +159,7 @@ void k8s_taints(struct k8s *k, struct yaml_out *y, const char *key, const struct
         if (!taint_parse(k, n->taints.items[i], &t))
             continue; /* k8s_site_check() */
         yaml_map(y, NULL);
-        yaml_note(y, render_from(k->r, &n->taints.items[i]));
-        yaml_str(y, "key", t.key);
+        render_str(k->r, y, "key", t.key, &n->taints.items[i]);
         if (t.value)
             yaml_str(y, "value", t.value);
         yaml_str(y, "effect", t.effect);
@@ -205,8 +203,7 @@ static void expression(struct k8s *k, struct yaml_out *y, const char *key, const
                        const void *at)
 {
     yaml_map(y, NULL);
-    yaml_note(y, render_from(k->r, at));
-    yaml_str(y, "key", key);
+    render_str(k->r, y, "key", key, at);
     yaml_str(y, "operator", "In");
     yaml_seq_of(y, "values", value);
     yaml_end(y);

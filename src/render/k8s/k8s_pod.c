@@ -360,8 +360,7 @@ static void sysctls(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod
         return;
     yaml_seq(y, "sysctls");
     yaml_map(y, NULL);
-    yaml_note(y, render_from(k->r, &low->port));
-    yaml_str(y, "name", "net.ipv4.ip_unprivileged_port_start");
+    render_str(k->r, y, "name", "net.ipv4.ip_unprivileged_port_start", &low->port);
     yaml_strf(y, "value", "%" PRId64, low->port);
     yaml_ends(y, 2);
 }
@@ -453,17 +452,15 @@ void k8s_pod_spec(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     yaml_bool(y, "enableServiceLinks", false);
     pull_secrets(k, y);
     if (k->priority_class && pod->c) {
-        yaml_note(y, render_from(k->r, k->priority_class_at));
-        yaml_str(y, "priorityClassName", k->priority_class);
+        render_str(k->r, y, "priorityClassName", k->priority_class, k->priority_class_at);
     } else if (pod->c) {
-        yaml_note(y, render_from(k->r, &pod->c->priority));
-        yaml_str(y, "priorityClassName", k8s_priority_name(k, pod->c->priority));
+        render_str(k->r, y, "priorityClassName", k8s_priority_name(k, pod->c->priority),
+                   &pod->c->priority);
     } else if (pod->priority) {
         yaml_str(y, "priorityClassName", pod->priority);
     }
     if (k->runtime_class && pod->c && (pod->c->gpus || k8s_shares_gpu(pod->c))) {
-        yaml_note(y, render_from(k->r, k->runtime_class_at));
-        yaml_str(y, "runtimeClassName", k->runtime_class);
+        render_str(k->r, y, "runtimeClassName", k->runtime_class, k->runtime_class_at);
     } else if (pod->runtime_class) {
         yaml_str(y, "runtimeClassName", pod->runtime_class);
     }

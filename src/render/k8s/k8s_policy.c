@@ -14,8 +14,7 @@
 static void policy_head(struct k8s *k, struct yaml_out *y, struct buf *out, const char *name,
                         const char *component)
 {
-    yaml_begin(y, out);
-    k8s_head(k, y, "networking.k8s.io/v1", "NetworkPolicy", name, component);
+    k8s_object(k, y, out, "networking.k8s.io/v1", "NetworkPolicy", name, component);
     yaml_map(y, "spec");
     yaml_map(y, "podSelector");
     if (component)
@@ -193,8 +192,7 @@ static void outside(struct k8s *k, struct yaml_out *y, const char *const *text)
     yaml_seq(y, "to");
     yaml_map(y, NULL);
     yaml_map(y, "ipBlock");
-    yaml_note(y, render_from(k->r, text));
-    yaml_str(y, "cidr", cidr);
+    render_str(k->r, y, "cidr", cidr, text);
     yaml_ends(y, 3);
     if (port) {
         yaml_seq(y, "ports");
@@ -327,8 +325,7 @@ void k8s_budget(struct k8s *k, struct buf *out, const struct spec_component *c)
     const char *name = k8s_name(k, c->name, "");
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(k, &y, "policy/v1", "PodDisruptionBudget", name, name);
+    k8s_object(k, &y, out, "policy/v1", "PodDisruptionBudget", name, name);
     yaml_map(&y, "spec");
     yaml_note(&y, "drains take one pod at a time");
     yaml_int(&y, "maxUnavailable", 1);
@@ -356,10 +353,8 @@ void k8s_priority(struct k8s *k, struct buf *out, enum spec_priority p)
                  [SPEC_PRIORITY_HIGH] = { 100000, "keeps its GPUs longest" } };
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head_open(k, &y, "scheduling.k8s.io/v1", "PriorityClass", NULL, k8s_priority_name(k, p),
-                  NULL);
-    yaml_end(&y);
+    k8s_object_in(k, &y, out, "scheduling.k8s.io/v1", "PriorityClass", NULL,
+                  k8s_priority_name(k, p), NULL);
     yaml_int(&y, "value", rows[p].value);
     yaml_bool(&y, "globalDefault", false);
     yaml_str(&y, "description", rows[p].what);

@@ -402,8 +402,8 @@ static void model(struct k8s *k, struct yaml_out *y, const struct spec_model *m,
     static const char *const dtypes[] = { "auto", "f32", "f16", "bf16", "int8", "fp8" };
 
     yaml_map(y, m->name);
-    yaml_note(y, render_from(k->r, &m->source));
-    yaml_str(y, "source", spec_model_is_fetched(m) ? model_folder(k, m) : m->source);
+    render_str(k->r, y, "source", spec_model_is_fetched(m) ? model_folder(k, m) : m->source,
+               &m->source);
     if (m->revision)
         yaml_str(y, "revision", m->revision);
     yaml_str(y, "kind", kinds[m->kind]);

@@ -121,8 +121,7 @@ static const char *const MODES[] = { [SPEC_MODE_RWO] = "ReadWriteOnce",
 void k8s_storage_modes(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
 {
     yaml_seq(y, "accessModes");
-    yaml_note(y, render_from(k->r, &s->access));
-    yaml_str(y, NULL, MODES[s->access]);
+    render_str(k->r, y, NULL, MODES[s->access], &s->access);
     yaml_end(y);
 }
 
@@ -136,8 +135,7 @@ void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_stora
         return;
     }
     k8s_quantity(size, sizeof(size), s->size_bytes.v);
-    yaml_note(y, render_from(k->r, &s->size_bytes));
-    yaml_str(y, "storage", size);
+    render_str(k->r, y, "storage", size, &s->size_bytes);
 }
 
 static bool by_hand(const struct spec_storage *s) /* bound to a PersistentVolume that we write */
@@ -164,11 +162,9 @@ void k8s_claim_spec(struct k8s *k, struct yaml_out *y, const struct spec_storage
         yaml_str(y, "storageClassName", "");
         yaml_str(y, "volumeName", k8s_volume_name(k, s));
     } else if (s->storage_class) {
-        yaml_note(y, render_from(k->r, &s->storage_class));
-        yaml_str(y, "storageClassName", s->storage_class);
+        render_str(k->r, y, "storageClassName", s->storage_class, &s->storage_class);
     } else if (k->storage_class) {
-        yaml_note(y, render_from(k->r, k->storage_class_at));
-        yaml_str(y, "storageClassName", k->storage_class);
+        render_str(k->r, y, "storageClassName", k->storage_class, k->storage_class_at);
     }
     yaml_map(y, "resources");
     yaml_map(y, "requests");
@@ -247,8 +243,7 @@ static void volume_source(struct k8s *k, struct yaml_out *y, const struct spec_s
         return;
     }
     yaml_map(y, "hostPath");
-    yaml_note(y, render_from(k->r, &s->path));
-    yaml_str(y, "path", s->path);
+    render_str(k->r, y, "path", s->path, &s->path);
     yaml_note(y, "a pod waits, and says so, where the folder is missing");
     yaml_str(y, "type", "Directory");
     yaml_end(y);
@@ -258,9 +253,7 @@ void k8s_static_volume_write(struct k8s *k, struct buf *out, const struct spec_s
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head_open(k, &y, "v1", "PersistentVolume", NULL, k8s_volume_name(k, s), NULL);
-    yaml_end(&y);
+    k8s_object_in(k, &y, out, "v1", "PersistentVolume", NULL, k8s_volume_name(k, s), NULL);
     yaml_map(&y, "spec");
     yaml_map(&y, "capacity");
     k8s_storage_size(k, &y, s);
@@ -278,8 +271,7 @@ void k8s_claim_write(struct k8s *k, struct buf *out, const struct spec_storage *
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(k, &y, "v1", "PersistentVolumeClaim", k8s_claim_name(k, s), NULL);
+    k8s_object(k, &y, out, "v1", "PersistentVolumeClaim", k8s_claim_name(k, s), NULL);
     yaml_map(&y, "spec");
     k8s_claim_spec(k, &y, s);
     yaml_finish(&y);

@@ -158,8 +158,7 @@ static void namespace_write(struct kube *q, struct buf *out, const char *name, c
     yaml_str(&y, "apiVersion", "v1");
     yaml_str(&y, "kind", "Namespace");
     yaml_map(&y, "metadata");
-    yaml_note(&y, render_from(q->k.r, &q->t->namespace));
-    yaml_str(&y, "name", name);
+    render_str(q->k.r, &y, "name", name, &q->t->namespace);
     yaml_map(&y, "labels");
     yaml_str(&y, "app.kubernetes.io/managed-by", "stoker");
     for (size_t i = 0; i < 3; i++) {
@@ -185,8 +184,7 @@ static void account(struct k8s *k, struct buf *out, const char *name)
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(k, &y, "v1", "ServiceAccount", name, NULL);
+    k8s_object(k, &y, out, "v1", "ServiceAccount", name, NULL);
     yaml_bool(&y, "automountServiceAccountToken", false);
     yaml_finish(&y);
 }
@@ -226,8 +224,7 @@ static void scaler_role(struct kube *q, struct buf *out)
     struct yaml_out y;
 
     account(&q->k, out, "stoker-scale");
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "rbac.authorization.k8s.io/v1", "Role", "stoker-scale", NULL);
+    k8s_object(&q->k, &y, out, "rbac.authorization.k8s.io/v1", "Role", "stoker-scale", NULL);
     yaml_seq(&y, "rules");
     rule(q, &y, "", "pods", KUBE_JOB, see, 3);
     if (scales(q, KUBE_DEPLOYMENT))
@@ -235,8 +232,7 @@ static void scaler_role(struct kube *q, struct buf *out)
     if (scales(q, KUBE_STATEFULSET))
         rule(q, &y, "apps", "statefulsets/scale", KUBE_STATEFULSET, turn, 3);
     yaml_finish(&y);
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "rbac.authorization.k8s.io/v1", "RoleBinding", "stoker-scale", NULL);
+    k8s_object(&q->k, &y, out, "rbac.authorization.k8s.io/v1", "RoleBinding", "stoker-scale", NULL);
     yaml_map_of(&y, "roleRef", "apiGroup", "rbac.authorization.k8s.io", "kind", "Role", "name",
                 "stoker-scale");
     yaml_seq(&y, "subjects");

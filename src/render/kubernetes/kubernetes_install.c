@@ -569,9 +569,8 @@ static void runtime_file(struct kube *q)
         return;
     out = render_file(q->k.r, "kubernetes/cluster/runtime-class.yaml");
     render_head(q->k.r, out, "#", "The runtime of pods with GPUs, as nvidia-ctk names it.");
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, "node.k8s.io/v1", "RuntimeClass", NULL, q->t->runtime_class, NULL);
-    yaml_end(&y);
+    k8s_object_in(&q->k, &y, out, "node.k8s.io/v1", "RuntimeClass", NULL, q->t->runtime_class,
+                  NULL);
     yaml_str(&y, "handler", "nvidia");
     yaml_finish(&y);
 }
@@ -714,9 +713,7 @@ static void devices_file(struct kube *q)
     json_obj_end(&w);
     buf_addc(&json, '\n');
     render_head(q->k.r, out, "#", "RDMA devices that pods share, for k8s-rdma-shared-dev-plugin.");
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, "v1", "ConfigMap", "kube-system", "rdma-devices", NULL);
-    yaml_end(&y);
+    k8s_object_in(&q->k, &y, out, "v1", "ConfigMap", "kube-system", "rdma-devices", NULL);
     yaml_map(&y, "data");
     yaml_text(&y, "config.json", buf_str(&json));
     yaml_finish(&y);

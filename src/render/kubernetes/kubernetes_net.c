@@ -13,8 +13,7 @@ static void service_ports(struct kube *q, struct yaml_out *y, const struct spec_
         k8s_port_name(ports, i, name);
         yaml_map(y, NULL);
         yaml_str(y, "name", name);
-        yaml_note(y, render_from(q->k.r, &ports[i].port));
-        yaml_int(y, "port", ports[i].port);
+        render_int(q->k.r, y, "port", ports[i].port, &ports[i].port);
         yaml_str(y, "targetPort", name);
         yaml_str(y, "protocol", ports[i].protocol == SPEC_PROTOCOL_UDP ? "UDP" : "TCP");
         yaml_end(y);
@@ -27,8 +26,7 @@ void kube_service(struct kube *q, struct buf *out, const char *name, const struc
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "v1", "Service", name, name);
+    k8s_object(&q->k, &y, out, "v1", "Service", name, name);
     yaml_map(&y, "spec");
     yaml_str(&y, "type", "ClusterIP");
     k8s_match(&q->k, &y, "selector", name);
@@ -77,8 +75,7 @@ static void headless(struct kube *q, struct buf *out, const struct kube_work *w)
     size_t count;
     const struct spec_port *ports = k8s_ports_of(&q->k, w->c, &count);
 
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "v1", "Service", kube_headless(q, w), w->name);
+    k8s_object(&q->k, &y, out, "v1", "Service", kube_headless(q, w), w->name);
     yaml_map(&y, "spec");
     yaml_note(&y, "headless: every pod has a name of its own");
     yaml_str(&y, "clusterIP", "None");

@@ -491,8 +491,7 @@ static void driver(struct kube *q, struct yaml_out *y)
                         "there is no driver image '%s' for the GPU Operator to install, and its "
                         "own driver is " OPERATOR_DRIVER,
                         w->driver);
-        yaml_note(y, render_from(q->k.r, &w->driver));
-        yaml_str(y, "version", w->driver);
+        render_str(q->k.r, y, "version", w->driver, &w->driver);
     }
     k8s_driver_rdma(y, direct);
     yaml_end(y);
@@ -559,15 +558,12 @@ static void policy_object(struct kube *q)
     if (k8s_has_mig(q->k.r->spec))
         k8s_mig_map(&q->k, out, "gpu-operator");
     if (kube_sharing_groups(q)) {
-        yaml_begin(&y, out);
-        k8s_head_open(&q->k, &y, "v1", "ConfigMap", "gpu-operator", "stoker-sharing", NULL);
-        yaml_end(&y);
+        k8s_object_in(&q->k, &y, out, "v1", "ConfigMap", "gpu-operator", "stoker-sharing", NULL);
         kube_sharing_data(q, &y, "data");
         yaml_finish(&y);
     }
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, "nvidia.com/v1", "ClusterPolicy", NULL, "gpu-cluster-policy", NULL);
-    yaml_end(&y);
+    k8s_object_in(&q->k, &y, out, "nvidia.com/v1", "ClusterPolicy", NULL, "gpu-cluster-policy",
+                  NULL);
     yaml_map(&y, "spec");
     policy_body(q, &y, false);
     yaml_finish(&y);

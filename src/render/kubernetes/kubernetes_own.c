@@ -128,8 +128,7 @@ static void agent_daemon(struct kube *q, struct buf *out, const struct k8s_pod *
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(&q->watch, &y, "apps/v1", "DaemonSet", pod->name, pod->name);
+    k8s_object(&q->watch, &y, out, "apps/v1", "DaemonSet", pod->name, pod->name);
     yaml_map(&y, "spec");
     yaml_map(&y, "selector");
     k8s_match(&q->watch, &y, "matchLabels", pod->name);
@@ -233,11 +232,10 @@ void kube_agent_write(struct kube *q)
     }
     agent_daemon(q, out, &pod);
     agent_text(q, &text);
-    yaml_begin(&y, out);
-    k8s_head(&q->watch, &y, "v1", hidden ? "Secret" : "ConfigMap", "stoker-spec", "stoker-agent");
+    k8s_object(&q->watch, &y, out, "v1", hidden ? "Secret" : "ConfigMap", "stoker-spec",
+               "stoker-agent");
     if (hidden) {
-        yaml_note(&y, render_from(q->k.r, &q->k.r->spec->notify.webhook));
-        yaml_str(&y, "type", "Opaque");
+        render_str(q->k.r, &y, "type", "Opaque", &q->k.r->spec->notify.webhook);
         render_keep_secret(q->k.r, out);
     }
     yaml_map(&y, hidden ? "stringData" : "data");
@@ -285,8 +283,7 @@ void kube_serve_write(struct kube *q)
     struct yaml_out y;
 
     site_server(q, &pod);
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "apps/v1", "Deployment", pod.name, pod.name);
+    k8s_object(&q->k, &y, out, "apps/v1", "Deployment", pod.name, pod.name);
     yaml_map(&y, "spec");
     yaml_int(&y, "replicas", 1);
     yaml_map(&y, "selector");

@@ -283,15 +283,13 @@ static void topology_write(struct kube *q, struct buf *out, const struct spec_no
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, KUBE_KUEUE_API, "Topology", NULL, k8s_name(&q->k, n->name, ""), NULL);
-    yaml_end(&y);
+    k8s_object_in(&q->k, &y, out, KUBE_KUEUE_API, "Topology", NULL, k8s_name(&q->k, n->name, ""),
+                  NULL);
     yaml_map(&y, "spec");
     yaml_seq(&y, "levels");
     if (n->rack) {
         yaml_map(&y, NULL);
-        yaml_note(&y, render_from(q->k.r, &n->rack));
-        yaml_str(&y, "nodeLabel", RACK_LABEL);
+        render_str(q->k.r, &y, "nodeLabel", RACK_LABEL, &n->rack);
         yaml_end(&y);
     }
     for (size_t i = switch_levels(q, n); i > 0; i--) {
@@ -308,13 +306,10 @@ static void flavor_write(struct kube *q, struct buf *out, const struct spec_node
     const char *name = k8s_name(&q->k, n->name, "");
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, KUBE_KUEUE_API, "ResourceFlavor", NULL, name, NULL);
-    yaml_end(&y);
+    k8s_object_in(&q->k, &y, out, KUBE_KUEUE_API, "ResourceFlavor", NULL, name, NULL);
     yaml_map(&y, "spec");
     yaml_map(&y, "nodeLabels");
-    yaml_note(&y, render_from(q->k.r, &n->name));
-    yaml_str(&y, K8S_GROUP_LABEL, n->name);
+    render_str(q->k.r, &y, K8S_GROUP_LABEL, n->name, &n->name);
     yaml_end(&y);
     k8s_taints(&q->k, &y, "nodeTaints", n);
     yaml_str(&y, "topologyName", name);
@@ -326,8 +321,7 @@ static void local_queue_write(struct kube *q)
     struct buf *out = kube_base(q, "queue.yaml", "The queue that jobs name.");
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, KUBE_KUEUE_API, "LocalQueue", q->t->queue, NULL);
+    k8s_object(&q->k, &y, out, KUBE_KUEUE_API, "LocalQueue", q->t->queue, NULL);
     yaml_map_of(&y, "spec", "clusterQueue", cluster_queue(q));
     yaml_finish(&y);
 }
@@ -429,9 +423,7 @@ void kube_queue_write(struct kube *q)
         topology_write(q, out, &s->nodes[i]);
         flavor_write(q, out, &s->nodes[i]);
     }
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, KUBE_KUEUE_API, "ClusterQueue", NULL, cluster_queue(q), NULL);
-    yaml_end(&y);
+    k8s_object_in(&q->k, &y, out, KUBE_KUEUE_API, "ClusterQueue", NULL, cluster_queue(q), NULL);
     yaml_map(&y, "spec");
     yaml_map(&y, "namespaceSelector");
     yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", q->k.namespace);

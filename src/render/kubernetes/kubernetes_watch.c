@@ -53,8 +53,7 @@ static void monitor(struct kube *q, struct k8s *k, struct buf *out, const char *
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(k, &y, "monitoring.coreos.com/v1", "PodMonitor", component, component);
+    k8s_object(k, &y, out, "monitoring.coreos.com/v1", "PodMonitor", component, component);
     yaml_map(&y, "spec");
     yaml_map(&y, "selector");
     k8s_match(k, &y, "matchLabels", component);
@@ -71,8 +70,7 @@ static void scrape_policy(struct kube *q, struct buf *out)
 {
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "networking.k8s.io/v1", "NetworkPolicy", "allow-prometheus", NULL);
+    k8s_object(&q->k, &y, out, "networking.k8s.io/v1", "NetworkPolicy", "allow-prometheus", NULL);
     yaml_map(&y, "spec");
     yaml_map(&y, "podSelector");
     yaml_end(&y);
@@ -91,8 +89,7 @@ static void rules_write(struct kube *q)
     struct buf *out = kube_site(q, "rules.yaml", "Alerts, for the Prometheus Operator.");
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(&q->watch, &y, "monitoring.coreos.com/v1", "PrometheusRule", "stoker", NULL);
+    k8s_object(&q->watch, &y, out, "monitoring.coreos.com/v1", "PrometheusRule", "stoker", NULL);
     yaml_map(&y, "spec");
     k8s_rules(q->k.r, &y);
     yaml_finish(&y);
@@ -227,10 +224,8 @@ static void direction(struct kube *q, struct yaml_out *y, const char *key, const
     yaml_seq(y, "policies");
     yaml_map(y, NULL);
     yaml_str(y, "type", "Pods");
-    yaml_note(y, render_from(q->k.r, &s->step));
-    yaml_int(y, "value", s->step);
-    yaml_note(y, render_from(q->k.r, &s->cooldown_ms));
-    yaml_int(y, "periodSeconds", period);
+    render_int(q->k.r, y, "value", s->step, &s->step);
+    render_int(q->k.r, y, "periodSeconds", period, &s->cooldown_ms);
     yaml_ends(y, 3);
 }
 
@@ -259,14 +254,12 @@ static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
     const struct spec_scale *s = w->c->scale;
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "autoscaling/v2", "HorizontalPodAutoscaler", w->name, w->name);
+    k8s_object(&q->k, &y, out, "autoscaling/v2", "HorizontalPodAutoscaler", w->name, w->name);
     yaml_map(&y, "spec");
     target_ref(&y, w);
     yaml_note(&y, least_from(q, s));
     yaml_int(&y, "minReplicas", least_replicas(s));
-    yaml_note(&y, render_from(q->k.r, &s->max));
-    yaml_int(&y, "maxReplicas", s->max);
+    render_int(q->k.r, &y, "maxReplicas", s->max, &s->max);
     yaml_seq(&y, "metrics");
     yaml_map(&y, NULL);
     yaml_str(&y, "type", "Resource");
@@ -274,8 +267,7 @@ static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
     yaml_str(&y, "name", "cpu");
     yaml_map(&y, "target");
     yaml_str(&y, "type", "Utilization");
-    yaml_note(&y, render_from(q->k.r, &s->target));
-    yaml_int(&y, "averageUtilization", (int64_t)s->target.v);
+    render_int(q->k.r, &y, "averageUtilization", (int64_t)s->target.v, &s->target);
     yaml_ends(&y, 4);
     behavior(q, &y, s);
     yaml_finish(&y);
@@ -299,8 +291,7 @@ static void trigger(struct kube *q, struct yaml_out *y, const struct kube_work *
                        : "the Prometheus Operator's; targets.prometheus.url names another");
     yaml_str(y, "serverAddress",
              named ? p->url : "http://prometheus-operated." KUBE_PROMETHEUS_NAMESPACE ".svc:9090");
-    yaml_note(y, render_from(q->k.r, &s->metric));
-    yaml_str(y, "query", query_text(q, w, query));
+    render_str(q->k.r, y, "query", query_text(q, w, query), &s->metric);
     yaml_note(y, render_from(q->k.r, &s->target));
     yaml_strf(y, "threshold", "%.12g", s->target.v);
     yaml_ends(y, 3);
@@ -312,14 +303,12 @@ static void scaled_object(struct kube *q, struct buf *out, const struct kube_wor
     const struct spec_scale *s = w->c->scale;
     struct yaml_out y;
 
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "keda.sh/v1alpha1", "ScaledObject", w->name, w->name);
+    k8s_object(&q->k, &y, out, "keda.sh/v1alpha1", "ScaledObject", w->name, w->name);
     yaml_map(&y, "spec");
     target_ref(&y, w);
     yaml_note(&y, least_from(q, s));
     yaml_int(&y, "minReplicaCount", least_replicas(s));
-    yaml_note(&y, render_from(q->k.r, &s->max));
-    yaml_int(&y, "maxReplicaCount", s->max);
+    render_int(q->k.r, &y, "maxReplicaCount", s->max, &s->max);
     yaml_int(&y, "pollingInterval", 30);
     yaml_map(&y, "advanced");
     yaml_map(&y, "horizontalPodAutoscalerConfig");

@@ -88,8 +88,7 @@ static void head(struct kube *q, struct yaml_out *y, const char *api, const stru
         yaml_comment(y, w->c->description);
     k8s_head_labels(&q->k, y, api, kube_kind_name(w), q->k.namespace, w->name, w->name);
     if (job && q->t->queue) {
-        yaml_note(y, render_from(q->k.r, &q->t->queue));
-        yaml_str(y, "kueue.x-k8s.io/queue-name", q->t->queue);
+        render_str(q->k.r, y, "kueue.x-k8s.io/queue-name", q->t->queue, &q->t->queue);
     }
     yaml_ends(y, 2);
 }
@@ -106,8 +105,8 @@ static void deadline(struct kube *q, struct yaml_out *y, const struct kube_work 
 {
     if (!w->c->time_limit_ms.known)
         return;
-    yaml_note(y, render_from(q->k.r, &w->c->time_limit_ms));
-    yaml_int(y, "activeDeadlineSeconds", w->c->time_limit_ms.v / 1000);
+    render_int(q->k.r, y, "activeDeadlineSeconds", w->c->time_limit_ms.v / 1000,
+               &w->c->time_limit_ms);
 }
 
 /* A machine that is drained or taken away is no fault of the job. */
@@ -153,8 +152,7 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
         yaml_seq(y, "rules");
         yaml_map(y, NULL);
         yaml_str(y, "name", "timelimit");
-        yaml_note(y, render_from(q->k.r, &w->c->time_limit_ms));
-        yaml_str(y, "action", "FailJobSet");
+        render_str(q->k.r, y, "action", "FailJobSet", &w->c->time_limit_ms);
         yaml_seq_of(y, "onJobFailureReasons", "DeadlineExceeded");
         yaml_ends(y, 2);
     }
@@ -182,8 +180,8 @@ static void replica_spec(struct kube *q, struct yaml_out *y, const char *role, i
 {
     yaml_map(y, role);
     yaml_int(y, "replicas", count);
-    yaml_note(y, render_from(q->k.r, &pod->c->restart));
-    yaml_str(y, "restartPolicy", pod->c->restart == SPEC_RESTART_NEVER ? "Never" : "OnFailure");
+    render_str(q->k.r, y, "restartPolicy",
+               pod->c->restart == SPEC_RESTART_NEVER ? "Never" : "OnFailure", &pod->c->restart);
     k8s_template(&q->k, y, pod);
     yaml_end(y);
 }
@@ -228,8 +226,7 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
     k8s_env(&q->k, y, pod);
     yaml_note(y, k8s_pods_from(&q->k, w->c));
     yaml_int(y, "numNodes", w->pods);
-    yaml_note(y, render_from(q->k.r, &w->c->gpus));
-    yaml_int(y, "numProcPerNode", w->c->gpus > 0 ? w->c->gpus : 1);
+    render_int(q->k.r, y, "numProcPerNode", w->c->gpus > 0 ? w->c->gpus : 1, &w->c->gpus);
     k8s_resources(&q->k, y, "resourcesPerNode", w->c);
     yaml_end(y);
     /* What a TrainJob may change of its runtime's pod; the runtime "torch-distributed" comes with
@@ -267,8 +264,7 @@ static void replicas(struct kube *q, struct yaml_out *y, const struct kube_work 
                                   render_from(q->k.r, &w->c->scale)));
         return;
     }
-    yaml_note(y, render_from(q->k.r, &w->c->replicas));
-    yaml_int(y, "replicas", w->pods);
+    render_int(q->k.r, y, "replicas", w->pods, &w->c->replicas);
 }
 
 static void statefulset_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,

@@ -248,8 +248,7 @@ bool shift_storage_used(struct shift *s, const struct spec_storage *st)
 
 static void policy_open(struct shift *s, struct buf *b, struct yaml_out *y, const char *name)
 {
-    yaml_begin(y, b);
-    k8s_head(&s->k, y, "networking.k8s.io/v1", "NetworkPolicy", name, NULL);
+    k8s_object(&s->k, y, b, "networking.k8s.io/v1", "NetworkPolicy", name, NULL);
     yaml_map(y, "spec");
 }
 

@@ -47,10 +47,8 @@ static void constraint(struct shift *s, struct buf *b)
                                                   NULL };
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head_open(&s->k, &y, "security.openshift.io/v1", "SecurityContextConstraints", NULL,
+    k8s_object_in(&s->k, &y, b, "security.openshift.io/v1", "SecurityContextConstraints", NULL,
                   k8s_name(&s->k, s->t->scc, ""), NULL);
-    yaml_end(&y);
     yaml_note(&y, "after the constraints of others: taken only where they do not suffice");
     yaml_int(&y, "priority", 0);
     refusals(&y);
@@ -77,8 +75,7 @@ static void role(struct shift *s, struct buf *b, const char *name)
 {
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "rbac.authorization.k8s.io/v1", "Role", name, NULL);
+    k8s_object(&s->k, &y, b, "rbac.authorization.k8s.io/v1", "Role", name, NULL);
     yaml_seq(&y, "rules");
     yaml_map(&y, NULL);
     list(&y, "apiGroups", (const char *const[]){ "security.openshift.io", NULL });
@@ -92,8 +89,7 @@ static void binding(struct shift *s, struct buf *b, const char *name)
 {
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "rbac.authorization.k8s.io/v1", "RoleBinding", name, NULL);
+    k8s_object(&s->k, &y, b, "rbac.authorization.k8s.io/v1", "RoleBinding", name, NULL);
     yaml_map_of(&y, "roleRef", "apiGroup", "rbac.authorization.k8s.io", "kind", "Role", "name",
                 name);
     yaml_seq(&y, "subjects");
@@ -139,8 +135,7 @@ void shift_access(struct shift *s)
 
     buf_addf(b, "# Names: %s (account), %s (constraint).\n",
              render_from(s->k.r, &s->t->service_account), render_from(s->k.r, &s->t->scc));
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "v1", "ServiceAccount", s->k.service_account, NULL);
+    k8s_object(&s->k, &y, b, "v1", "ServiceAccount", s->k.service_account, NULL);
     yaml_note(&y, "pods ask nothing of the API server");
     yaml_bool(&y, "automountServiceAccountToken", false);
     yaml_finish(&y);

@@ -39,9 +39,8 @@ static void stream(struct shift *s, struct buf *b)
 {
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "image.openshift.io/v1", "ImageStream",
-             k8s_name(&s->k, s->t->image_stream, ""), NULL);
+    k8s_object(&s->k, &y, b, "image.openshift.io/v1", "ImageStream",
+               k8s_name(&s->k, s->t->image_stream, ""), NULL);
     yaml_map(&y, "spec");
     yaml_map(&y, "lookupPolicy");
     yaml_note(&y, "objects of this project may name it without the registry");
@@ -58,29 +57,24 @@ static void build(struct shift *s, struct buf *b)
     if (!tag)
         render_warn(s->k.r, &s->t->image_stream, "Give a component the image that is built.",
                     "no component runs the image that is built, '%s'", name);
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "build.openshift.io/v1", "BuildConfig", name, NULL);
+    k8s_object(&s->k, &y, b, "build.openshift.io/v1", "BuildConfig", name, NULL);
     yaml_map(&y, "spec");
     yaml_note(&y, "one after the other");
     yaml_str(&y, "runPolicy", "Serial");
     yaml_map(&y, "source");
     yaml_str(&y, "type", "Git");
     yaml_map(&y, "git");
-    yaml_note(&y, render_from(s->k.r, &bd->git));
-    yaml_str(&y, "uri", bd->git);
-    yaml_note(&y, render_from(s->k.r, &bd->ref));
-    yaml_str(&y, "ref", bd->ref);
+    render_str(s->k.r, &y, "uri", bd->git, &bd->git);
+    render_str(s->k.r, &y, "ref", bd->ref, &bd->ref);
     yaml_end(&y);
     if (!str_eq(bd->context, ".")) {
-        yaml_note(&y, render_from(s->k.r, &bd->context));
-        yaml_str(&y, "contextDir", bd->context);
+        render_str(s->k.r, &y, "contextDir", bd->context, &bd->context);
     }
     yaml_end(&y);
     yaml_map(&y, "strategy");
     yaml_str(&y, "type", "Docker");
     yaml_map(&y, "dockerStrategy");
-    yaml_note(&y, render_from(s->k.r, &bd->containerfile));
-    yaml_str(&y, "dockerfilePath", bd->containerfile);
+    render_str(s->k.r, &y, "dockerfilePath", bd->containerfile, &bd->containerfile);
     yaml_ends(&y, 2);
     yaml_map(&y, "output");
     yaml_map(&y, "to");

@@ -113,10 +113,8 @@ static void group_write(struct shift *s, struct buf *b, const struct operator_pa
 {
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head_open(&s->k, &y, "operators.coreos.com/v1", "OperatorGroup", p->namespace, p->name,
+    k8s_object_in(&s->k, &y, b, "operators.coreos.com/v1", "OperatorGroup", p->namespace, p->name,
                   NULL);
-    yaml_end(&y);
     yaml_map(&y, "spec");
     yaml_seq_of(&y, "targetNamespaces", p->namespace);
     yaml_finish(&y);
@@ -126,10 +124,8 @@ static void subscription_write(struct shift *s, struct buf *b, const struct oper
 {
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head_open(&s->k, &y, "operators.coreos.com/v1alpha1", "Subscription", p->namespace, p->name,
-                  NULL);
-    yaml_end(&y);
+    k8s_object_in(&s->k, &y, b, "operators.coreos.com/v1alpha1", "Subscription", p->namespace,
+                  p->name, NULL);
     yaml_map(&y, "spec");
     yaml_note(&y, p->what);
     yaml_str(&y, "name", p->name);
@@ -145,10 +141,8 @@ static void discovery_write(struct shift *s, struct buf *b)
 {
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head_open(&s->k, &y, "nfd.openshift.io/v1", "NodeFeatureDiscovery", nfd.namespace,
+    k8s_object_in(&s->k, &y, b, "nfd.openshift.io/v1", "NodeFeatureDiscovery", nfd.namespace,
                   "nfd-instance", NULL);
-    yaml_end(&y);
     yaml_map(&y, "spec");
     yaml_map(&y, "operand");
     yaml_str(&y, "imagePullPolicy", "IfNotPresent");
@@ -191,9 +185,7 @@ static void policy_write(struct shift *s, struct buf *b)
 
     if (k8s_has_mig(s->k.r->spec))
         k8s_mig_map(&s->k, b, gpu.namespace);
-    yaml_begin(&y, b);
-    k8s_head_open(&s->k, &y, "nvidia.com/v1", "ClusterPolicy", NULL, SHIFT_GPU_POLICY, NULL);
-    yaml_end(&y);
+    k8s_object_in(&s->k, &y, b, "nvidia.com/v1", "ClusterPolicy", NULL, SHIFT_GPU_POLICY, NULL);
     yaml_map(&y, "spec");
     yaml_map(&y, "operator");
     yaml_str(&y, "defaultRuntime", "crio");
@@ -388,10 +380,8 @@ void shift_install(struct shift *s)
         if (any_fabric(s, has_functions)) {
             struct yaml_out y;
 
-            yaml_begin(&y, b);
-            k8s_head_open(&s->k, &y, "sriovnetwork.openshift.io/v1", "SriovOperatorConfig",
+            k8s_object_in(&s->k, &y, b, "sriovnetwork.openshift.io/v1", "SriovOperatorConfig",
                           sriov.namespace, "default", NULL);
-            yaml_end(&y);
             yaml_comment(&y, "without it the operator does nothing");
             yaml_map(&y, "spec");
             yaml_bool(&y, "enableInjector", true);
@@ -404,10 +394,8 @@ void shift_install(struct shift *s)
              * plug-ins are others' here. */
             struct yaml_out y;
 
-            yaml_begin(&y, b);
-            k8s_head_open(&s->k, &y, "mellanox.com/v1alpha1", "NicClusterPolicy", NULL,
+            k8s_object_in(&s->k, &y, b, "mellanox.com/v1alpha1", "NicClusterPolicy", NULL,
                           "nic-cluster-policy", NULL);
-            yaml_end(&y);
             yaml_map(&y, "spec");
             yaml_map(&y, "nvIpam");
             yaml_str(&y, "image", "nvidia-k8s-ipam");

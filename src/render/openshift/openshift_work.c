@@ -52,8 +52,7 @@ static void service(struct shift *s, struct buf *b, const struct spec_component 
     const char *name = k8s_name(&s->k, c->name, "");
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "v1", "Service", shift_service(s, c), name);
+    k8s_object(&s->k, &y, b, "v1", "Service", shift_service(s, c), name);
     yaml_map(&y, "spec");
     yaml_note(&y, "headless: a name of its own for each pod");
     yaml_str(&y, "clusterIP", "None");
@@ -70,8 +69,7 @@ static void balanced(struct shift *s, struct buf *b, const struct spec_component
     const char *name = k8s_name(&s->k, c->name, "");
     struct yaml_out y;
 
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "v1", "Service", name, name);
+    k8s_object(&s->k, &y, b, "v1", "Service", name, name);
     yaml_map(&y, "spec");
     yaml_str(&y, "type", "ClusterIP");
     k8s_match(&s->k, &y, "selector", name);
@@ -88,8 +86,7 @@ static void route(struct shift *s, struct buf *b, const struct spec_component *c
     struct yaml_out y;
 
     k8s_port_name(k8s_ports_of(&s->k, c, &count), 0, port);
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "route.openshift.io/v1", "Route", name, name);
+    k8s_object(&s->k, &y, b, "route.openshift.io/v1", "Route", name, name);
     yaml_map(&y, "spec");
     yaml_map_of(&y, "to", "kind", "Service", "name", name);
     yaml_map_of(&y, "port", "targetPort", port);
@@ -121,8 +118,7 @@ static void set_head(struct shift *s, struct yaml_out *y, const struct spec_comp
                      arena_printf(&s->k.arena, "no replicas here: whoever scales changes them (%s)",
                                   render_from(s->k.r, &c->scale)));
     } else {
-        yaml_note(y, render_from(s->k.r, &c->replicas));
-        yaml_int(y, "replicas", shift_pods(c));
+        render_int(s->k.r, y, "replicas", shift_pods(c), &c->replicas);
     }
     yaml_note(y, "all at once: they wait for each other");
     yaml_str(y, "podManagementPolicy", "Parallel");
@@ -173,8 +169,7 @@ static void set(struct shift *s, const struct spec_component *c)
         k8s_budget(&s->k, b, c);
     if (k8s_is_server(c))
         k8s_serve_spec(&s->k, b, c);
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "apps/v1", "StatefulSet", name, name);
+    k8s_object(&s->k, &y, b, "apps/v1", "StatefulSet", name, name);
     yaml_map(&y, "spec");
     set_head(s, &y, c);
     k8s_template(&s->k, &y, &pod);
@@ -202,11 +197,10 @@ static void job_head(struct shift *s, struct yaml_out *y, const struct spec_comp
     yaml_int(y, "parallelism", pods);
     yaml_note(y, "each pod has a number and a name by it");
     yaml_str(y, "completionMode", "Indexed");
-    yaml_note(y, render_from(s->k.r, &c->restart));
-    yaml_int(y, "backoffLimit", c->restart == SPEC_RESTART_NEVER ? 0 : 6);
+    render_int(s->k.r, y, "backoffLimit", c->restart == SPEC_RESTART_NEVER ? 0 : 6, &c->restart);
     if (c->time_limit_ms.known) {
-        yaml_note(y, render_from(s->k.r, &c->time_limit_ms));
-        yaml_int(y, "activeDeadlineSeconds", (c->time_limit_ms.v + 999) / 1000);
+        render_int(s->k.r, y, "activeDeadlineSeconds", (c->time_limit_ms.v + 999) / 1000,
+                   &c->time_limit_ms);
     }
     yaml_int(y, "ttlSecondsAfterFinished", SHIFT_KEEP_S);
 }
@@ -225,8 +219,7 @@ static void job(struct shift *s, const struct spec_component *c)
     pod.subdomain = shift_has_peers(c) ? shift_service(s, c) : NULL;
     pod.spread_hard = shift_pods(c) > 1;
     shift_launch(s, &pod);
-    yaml_begin(&y, b);
-    k8s_head(&s->k, &y, "batch/v1", "Job", name, name);
+    k8s_object(&s->k, &y, b, "batch/v1", "Job", name, name);
     yaml_map(&y, "spec");
     job_head(s, &y, c);
     k8s_template(&s->k, &y, &pod);
@@ -251,8 +244,7 @@ static void debug(struct shift *s, const struct spec_component *c)
     k8s_networks(&s->k, c, &nets);
     if (nets.len) {
         yaml_map(&y, "annotations");
-        yaml_note(&y, render_from(s->k.r, &c->fabrics));
-        yaml_str(&y, "k8s.v1.cni.cncf.io/networks", buf_str(&nets));
+        render_str(s->k.r, &y, "k8s.v1.cni.cncf.io/networks", buf_str(&nets), &c->fabrics);
         yaml_end(&y);
     }
     buf_release(&nets);

@@ -69,14 +69,12 @@ static void put_http_config(struct render *r, struct yaml_out *y)
     yaml_map(y, "http_config");
     if (n->webhook_token_file) {
         yaml_map(y, "authorization");
-        yaml_note(y, render_from(r, &n->webhook_token_file));
-        yaml_str(y, "credentials_file", n->webhook_token_file);
+        render_str(r, y, "credentials_file", n->webhook_token_file, &n->webhook_token_file);
         yaml_end(y);
     }
     if (n->ca_file) {
         yaml_map(y, "tls_config");
-        yaml_note(y, render_from(r, &n->ca_file));
-        yaml_str(y, "ca_file", n->ca_file);
+        render_str(r, y, "ca_file", n->ca_file, &n->ca_file);
         yaml_end(y);
     }
     yaml_end(y);
@@ -91,8 +89,7 @@ static void put_receiver(struct render *r, struct yaml_out *y, const char *name)
     if (*hook) {
         yaml_seq(y, "webhook_configs");
         yaml_map(y, NULL);
-        yaml_note(y, render_from(r, hook));
-        yaml_str(y, "url", *hook);
+        render_str(r, y, "url", *hook, hook);
         yaml_bool(y, "send_resolved", true);
         put_http_config(r, y);
         yaml_ends(y, 2);

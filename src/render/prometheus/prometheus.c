@@ -97,8 +97,7 @@ static void put_label(struct render *r, const struct spec_pair *l, struct yaml_o
         render_warn(r, l, "Write it with letters, digits and '_', no digit first.",
                     "Prometheus takes no label '%s', and leaves it out", l->key);
     } else if (!r->spec->site.name || !str_eq(l->key, "site")) {
-        yaml_note(y, render_from(r, l));
-        yaml_str(y, l->key, l->value);
+        render_str(r, y, l->key, l->value, l);
     }
 }
 
@@ -121,8 +120,7 @@ static void put_global(struct render *r, struct yaml_out *y)
     if (r->spec->site.name || labels->count) {
         yaml_map(y, "external_labels");
         if (r->spec->site.name) {
-            yaml_note(y, render_from(r, &r->spec->site.name));
-            yaml_str(y, "site", r->spec->site.name);
+            render_str(r, y, "site", r->spec->site.name, &r->spec->site.name);
         }
         for (size_t i = 0; i < labels->count; i++)
             put_label(r, &labels->items[i], y);
@@ -164,8 +162,7 @@ static void put_manager_url(struct render *r, struct yaml_out *y)
         yaml_str(y, "path_prefix", a.path);
     if (a.tls && r->spec->notify.ca_file) {
         yaml_map(y, "tls_config");
-        yaml_note(y, render_from(r, &r->spec->notify.ca_file));
-        yaml_str(y, "ca_file", r->spec->notify.ca_file);
+        render_str(r, y, "ca_file", r->spec->notify.ca_file, &r->spec->notify.ca_file);
         yaml_end(y);
     }
     put_static(y, buf_str(&host), render_from(r, member));
@@ -194,12 +191,10 @@ static void put_labels(struct render *r, const struct spec_node *n, struct yaml_
     static const char *const roles[] = { "gpu", "cpu", "login", "control", "storage" };
 
     yaml_map(y, "labels");
-    yaml_note(y, render_from(r, &n->name));
-    yaml_str(y, "group", n->name);
+    render_str(r, y, "group", n->name, &n->name);
     yaml_str(y, "role", roles[n->role]);
     if (n->rack) {
-        yaml_note(y, render_from(r, &n->rack));
-        yaml_str(y, "rack", n->rack);
+        render_str(r, y, "rack", n->rack, &n->rack);
     }
     if (alerts_group_sleeps(r, n)) {
         yaml_note(y, "one that does not answer may sleep: MachineDown spares those last seen idle");
@@ -324,8 +319,7 @@ static void put_job(struct render *r, const struct scrape_job *j, struct yaml_ou
         yaml_str(y, "scheme", "https");
     if (j->token) {
         yaml_map(y, "authorization");
-        yaml_note(y, render_from(r, j->token_member));
-        yaml_str(y, "credentials_file", j->token);
+        render_str(r, y, "credentials_file", j->token, j->token_member);
         yaml_end(y);
     }
     put_groups(r, j, y, false);
