@@ -13,8 +13,8 @@
  * the figure is a difference. */
 enum { CATALOG_PERCENT = 95 };
 
-static const struct cat_gpu *find(const struct hw *hw, const struct hw_gpu *g,
-                                  const struct cat_gpu_table *t)
+static const struct cat_gpu *catalog_row(const struct hw *hw, const struct hw_gpu *g,
+                                         const struct cat_gpu_table *t)
 {
     const struct hw_pci *p = g->bdf ? hw_find_pci(hw, g->bdf) : NULL;
 
@@ -72,7 +72,7 @@ static void each_known(const struct hw *hw, struct check_out *o,
         check_unknown(o, NULL, "the catalogue could not be read");
     for (size_t i = 0; t.count && i < hw->gpus_count; i++) {
         const struct hw_gpu *g = &hw->gpus[i];
-        const struct cat_gpu *c = find(hw, g, &t);
+        const struct cat_gpu *c = catalog_row(hw, g, &t);
 
         if (!facts_gpu_ok(g))
             continue;
@@ -96,7 +96,7 @@ static void gpu_board_power(const struct hw *hw, struct check_out *o)
     each_known(hw, o, judge_power);
 }
 
-static const struct check rows[] = {
+static const struct health_check rows[] = {
     { .id = "gpu.memory-size",
       .groups = CHECK_GPU | CHECK_TRAINING,
       .title = "memory size",

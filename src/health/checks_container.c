@@ -342,7 +342,7 @@ static void container_rdma(const struct hw *hw, struct check_out *o)
         check_pass(o, "%zu RoCE devices, each with a network device here", ours);
 }
 
-static const struct check rows[] = {
+static const struct health_check rows[] = {
     { .id = "container.where",
       .groups = CHECK_CONTAINER,
       .title = "where this runs",

@@ -512,7 +512,7 @@ static void gpu_imex(const struct hw *hw, struct check_out *o)
         check_unknown(o, "Look on the machine itself.", "%s", c->mnnvl_why);
 }
 
-static const struct check rows[] = {
+static const struct health_check rows[] = {
     { .id = "gpu.same-model",
       .groups = CHECK_GPU,
       .title = "same model",

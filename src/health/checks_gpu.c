@@ -525,7 +525,7 @@ static void gpu_iommu(const struct hw *hw, struct check_out *o)
                       "on, its mode could not be read");
 }
 
-static const struct check rows[] = {
+static const struct health_check rows[] = {
     { .id = "gpu.present",
       .groups = CHECK_GPU | CHECK_TRAINING,
       .title = "GPUs",

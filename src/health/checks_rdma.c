@@ -1070,7 +1070,7 @@ static void rdma_link_layers(const struct hw *hw, struct check_out *o)
         check_pass(o, "%s", ib ? "InfiniBand" : "Ethernet (RoCE)");
 }
 
-static const struct check rows[] = {
+static const struct health_check rows[] = {
     { .id = "rdma.devices",
       .groups = CHECK_RDMA,
       .title = "RDMA devices",

@@ -235,7 +235,7 @@ static void spec_dcgm(const struct hw *hw, struct check_out *o)
 
 #define DOC(what) "The spec's `software." what "`, given with `-f SPEC`."
 
-static const struct check spec_rows[] = {
+static const struct health_check spec_rows[] = {
     { .id = "spec.driver", CHECK_SPEC, "driver", DOC("driver"), .fn = spec_driver },
     { .id = "spec.cuda",
       CHECK_SPEC,

@@ -483,7 +483,7 @@ static void training_disk(const struct hw *hw, struct check_out *o)
                    m->target);
 }
 
-static const struct check rows[] = {
+static const struct health_check rows[] = {
     { .id = "training.cuda",
       .groups = CHECK_TRAINING,
       .title = "CUDA",

@@ -304,7 +304,7 @@ static void run_check(const struct hw *hw, struct check_out *o)
 }
 
 /* The lowest bit of a set: the group under which a check in several is shown. */
-static unsigned lowest(unsigned set)
+static unsigned lowest_bit(unsigned set)
 {
     return set & (~set + 1u);
 }
@@ -324,7 +324,7 @@ void health_check(const struct hw *hw, unsigned groups, const struct health_opts
         for (size_t t = 0; t < ARRAY_SIZE(tables); t++)
             for (size_t i = 0; i < tables[t]->count; i++) {
                 o.check = &tables[t]->rows[i];
-                if (lowest(o.check->groups & groups) == groups_known[g].bit)
+                if (lowest_bit(o.check->groups & groups) == groups_known[g].bit)
                     run_check(hw, &o);
             }
     }
@@ -404,7 +404,7 @@ static void doc_groups(struct buf *out, unsigned set)
         }
 }
 
-static void doc_check(struct buf *out, const struct check *c)
+static void doc_check(struct buf *out, const struct health_check *c)
 {
     buf_addf(out, "\n### %s: %s\n\n%s\n\nGroups: ", c->id, c->title, c->doc);
     doc_groups(out, c->groups);

@@ -78,6 +78,5 @@ void health_doc(struct buf *out); /* Markdown: docs/reference/checks.md */
 
 /* "gpu", "rdma,gpu" or "all" to a set; 0 when a name is unknown. */
 unsigned health_group_parse(const char *names);
-const char *health_status_name(enum check_status s); /* "pass" … "unknown" */
 
 #endif

@@ -16,7 +16,7 @@
 
 struct check_out;
 
-struct check {
+struct health_check {
     const char *id;
     unsigned groups; /* CHECK_* or'ed */
     const char *title;
@@ -30,7 +30,7 @@ struct check {
 };
 
 struct check_table {
-    const struct check *rows;
+    const struct health_check *rows;
     size_t count;
 };
 extern const struct check_table checks_gpu, checks_fabric, checks_catalog, checks_rdma,
@@ -38,7 +38,7 @@ extern const struct check_table checks_gpu, checks_fabric, checks_catalog, check
 
 struct check_out { /* where one check's answers go */
     struct health_list *list;
-    const struct check *check;
+    const struct health_check *check;
     const char *group;
     const struct health_opts *opts;
     const struct nccl_choice
@@ -101,5 +101,7 @@ const struct hw_soft *facts_soft(const struct hw *hw, const char *name);
 bool facts_version(const char *text, int *major, int *minor);
 /* -1, 0, 1; `text` must have passed facts_version(). */
 int facts_version_cmp(const char *text, int major, int minor);
+
+const char *health_status_name(enum check_status s); /* "pass" … "unknown" */
 
 #endif

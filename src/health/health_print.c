@@ -13,7 +13,7 @@
  * line, so that grep finds it whole. */
 #include "base/str.h"
 #include "base/text/json.h"
-#include "health/health.h"
+#include "health/health_int.h"
 
 #include <assert.h>
 

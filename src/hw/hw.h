@@ -497,9 +497,8 @@ struct maybe hw_link_mbps(const struct hw_pci *p);
 struct maybe hw_rdma_link_short(const struct hw *hw, const struct hw_rdma *r);
 /* The most that a function and the port above it can do together. */
 struct maybe hw_link_mbps_max(const struct hw *hw, const struct hw_pci *p);
-/* fe80::/64 or 169.254.0.0/16, as text: of eight groups, and as people write it. */
+/* fe80::/64 or 169.254.0.0/16, as text of eight groups. */
 bool hw_gid_is_link_local(const char *gid);
-bool hw_addr_is_link_local(const char *addr);
 /* The port is not up, nobody uses it, and another of its card is up: left free on purpose, for
  * all that can be told. */
 bool hw_rdma_is_spare(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *p);
@@ -511,7 +510,6 @@ bool hw_rdma_is_odd(const struct hw *hw, const struct hw_rdma *r);
 const char *hw_env_get(const struct hw *hw, const char *name);
 /* The file that sets it; NULL: the environment does, or nobody. */
 const char *hw_env_file(const struct hw *hw, const char *name);
-const char *hw_soft_version(const struct hw *hw, const char *name);
 bool hw_soft_found(const struct hw *hw, const char *name);
 /* The NCCL that a job started here loads: the first of several (software.c); NULL: none. */
 const struct hw_soft *hw_nccl_soft(const struct hw *hw);

@@ -84,7 +84,7 @@ struct hw_build {
     struct hw_self self;
     struct recorder *rec; /* NULL: nothing is recorded */
     /* read once, by whoever asks first */
-    const char *cpuinfo;         /* hw_cpuinfo() */
+    const char *cpuinfo;         /* of cpu.c */
     struct hw_mountinfo *mounts; /* hw_mountinfo() */
     size_t mounts_count;
     bool mounts_read;
@@ -105,10 +105,7 @@ enum { HW_CPU_MAX = 8192 }; /* logical CPUs; higher numbers are refused */
 bool hw_cpulist_next(const char **pos, unsigned *out_first, unsigned *out_last);
 /* CPUs in the list; unknown when it is NULL, empty or malformed. */
 struct maybe hw_cpulist_count(const char *list);
-bool hw_cpulist_has(const char *list, unsigned cpu);
 
-/* The first processor's block of /proc/cpuinfo; "" when there is none (cpu.c). */
-const char *hw_cpuinfo(struct hw_build *b);
 /* A value of it by key, in the arena; NULL when missing. */
 const char *hw_cpuinfo_get(struct hw_build *b, const char *key);
 /* Is `word` one of the blank-separated words of `text`? */
@@ -180,5 +177,18 @@ struct hw_nvml {
     size_t pairs_count;
 };
 extern const struct field_table hw_nvml_table;
+
+/* fe80::/64 or 169.254.0.0/16, as people write it. */
+bool hw_addr_is_link_local(const char *addr);
+/* The version of a piece of software that was found; NULL: none, or not told. */
+const char *hw_soft_version(const struct hw *hw, const char *name);
+
+/* ---- topo_xml.c: what nccl_topo.c asks of a topology file ---- */
+struct topo_xml;
+/* What NCCL's own reader, which takes less than XML, stops on: a line and a sentence; NULL: it
+ * reads the text to its end (graph/xml.cc, xmlGetNode). */
+const char *topo_xml_refused(struct arena *a, const char *text, size_t len);
+/* As topo_xml_path(), to a function that the file does not name, right below one of its bridges. */
+const char *topo_xml_path_below(const struct topo_xml *t, int a, int bridge);
 
 #endif

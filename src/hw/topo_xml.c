@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "hw/hw_int.h"
 
 #include <string.h>
 

@@ -41,9 +41,6 @@ struct topo_xml {
 };
 
 /* Errors name line and column.  Everything lives in the arena. */
-/* What NCCL's own reader, which takes less than XML, stops on: a line and a sentence; NULL: it
- * reads the text to its end (graph/xml.cc, xmlGetNode). */
-const char *topo_xml_refused(struct arena *a, const char *text, size_t len);
 enum rc topo_xml_parse(struct arena *a, const char *text, size_t len, struct topo_xml *out,
                        struct err *err) MUST_USE;
 /* NULL when the element has no such attribute. */
@@ -54,7 +51,5 @@ int topo_xml_above(const struct topo_xml *t, int node, const char *name);
 /* Between a gpu, nic, net or pci function and another: "PIX", "PXB", "PHB", "SYS"; NULL: not
  * known. */
 const char *topo_xml_path(const struct topo_xml *t, int a, int b);
-/* The same to a function that the file does not name, right below one of its bridges. */
-const char *topo_xml_path_below(const struct topo_xml *t, int a, int bridge);
 
 #endif

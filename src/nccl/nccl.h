@@ -159,9 +159,6 @@ bool nccl_way_has(const struct nccl_way *w, const char *dev);
 bool nccl_gpus_without_gdr(const struct hw *hw);
 /* Has the GPU a chip-to-chip link to its processor (GH200, GB200, GB300)? */
 bool nccl_gpu_on_c2c(const struct hw *hw, size_t gpu);
-/* "NCCL will choose X because Y", for people, wrapped at `width` columns (0: 90). */
-void nccl_choice_write(const struct hw *hw, const struct nccl_choice *c, int width,
-                       struct buf *out);
 
 /* ---- the environment ---- */
 enum nccl_mode {
@@ -203,7 +200,6 @@ void nccl_env_release(struct nccl_env *env);
 const struct nccl_var *nccl_env_find(const struct nccl_env *env, const char *name);
 /* Shell text: "# reason" lines, then "export NAME=value" or "# NAME is left unset". */
 void nccl_env_write(const struct nccl_env *env, struct buf *out);
-const char *nccl_kind_name(enum nccl_kind kind); /* "required", "pinned", "unset", "user" */
 
 /* ---- known mistakes in hw->place.env ---- */
 enum nccl_severity {
@@ -280,7 +276,6 @@ struct nccl_against_opts {
 enum rc nccl_against(const struct hw *hw, const struct nccl_against_opts *opts, const char *text,
                      size_t len, struct nccl_against *out, struct err *err) MUST_USE;
 void nccl_against_release(struct nccl_against *g);
-const char *nccl_verdict_name(enum nccl_verdict v); /* "same", "differs", "unknown" */
 void nccl_against_write(const struct nccl_against *g, const struct term *term, struct buf *out);
 void nccl_against_json(const struct nccl_against *g, struct buf *out); /* stoker.against/1 */
 

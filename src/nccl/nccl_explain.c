@@ -21,8 +21,8 @@ struct why {
     size_t count, cap;
 };
 
-static void para(struct why *w, const char *label, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static void para(struct why *w, const char *label, const char *fmt, ...)
+static void why_para(struct why *w, const char *label, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void why_para(struct why *w, const char *label, const char *fmt, ...)
 {
     struct buf text = { 0 };
     va_list ap;
@@ -119,7 +119,7 @@ static void para_said(struct why *out, const char *label, const struct said *s, 
             if (str_eq(s[k].text, s[i].text))
                 buf_addf(&names, "%s%s", names.len ? ", " : "", s[k].name);
         if (!before) {
-            para(out, label, "%s: %s", buf_str(&names), s[i].text);
+            why_para(out, label, "%s: %s", buf_str(&names), s[i].text);
             label = "";
         }
         buf_release(&names);
@@ -132,7 +132,7 @@ static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct 
     struct said *s = arena_array(&a, struct said, c->ports_count + 1);
 
     if (!c->ports_count)
-        para(out, "here", "There is no RDMA device.");
+        why_para(out, "here", "There is no RDMA device.");
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
 
@@ -146,13 +146,13 @@ static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct 
     for (size_t i = 0; !ports_off(hw) && i < c->scores_count; i++) {
         const struct nccl_score *x = &c->scores[i];
 
-        para(out, i ? "" : "score", "GPU %lld: NCCL's own choice %s; %s %s%s.",
-             (long long)x->number, score_way_text(&a, &x->dflt),
-             nccl_env_of(hw, "NCCL_IB_HCA") ? "as it is set" : "the wanted ports",
-             score_way_text(&a, &x->ours), x->worse ? ", which is worse" : "");
+        why_para(out, i ? "" : "score", "GPU %lld: NCCL's own choice %s; %s %s%s.",
+                 (long long)x->number, score_way_text(&a, &x->dflt),
+                 nccl_env_of(hw, "NCCL_IB_HCA") ? "as it is set" : "the wanted ports",
+                 score_way_text(&a, &x->ours), x->worse ? ", which is worse" : "");
     }
     if (c->all_why && !ports_off(hw))
-        para(out, "", "Every port is wanted.  %s", c->all_why);
+        why_para(out, "", "Every port is wanted.  %s", c->all_why);
     arena_release(&a);
 }
 
@@ -169,11 +169,11 @@ static void here_gid(const struct hw *hw, const struct nccl_choice *c, struct wh
             s[n++].text = c->ports[i].gid_why;
         }
     if (!n)
-        para(out, "here", "No RDMA port is used.");
+        why_para(out, "here", "No RDMA port is used.");
     para_said(out, "here", s, n);
     if (c->gid_nets_why)
-        para(out, "", "%s%s%s%s", c->gid_nets_why, c->gid_range ? "  NCCL_IB_ADDR_RANGE=" : "",
-             c->gid_range ? c->gid_range : "", c->gid_range ? " puts all on one fabric." : "");
+        why_para(out, "", "%s%s%s%s", c->gid_nets_why, c->gid_range ? "  NCCL_IB_ADDR_RANGE=" : "",
+                 c->gid_range ? c->gid_range : "", c->gid_range ? " puts all on one fabric." : "");
     arena_release(&a);
 }
 
@@ -182,20 +182,20 @@ static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct
     const char *addr, *why;
     const struct hw_net *n = iface_default(hw, &addr, &why);
 
-    para(out, "here", "NCCL takes %s.  %s",
-         c->socket_if                 ? c->socket_if
-         : c->wire_if && !c->stop_why ? "an interface that is not known"
-                                      : "no interface",
-         c->socket_why ? c->socket_why : "");
+    why_para(out, "here", "NCCL takes %s.  %s",
+             c->socket_if                 ? c->socket_if
+             : c->wire_if && !c->stop_why ? "an interface that is not known"
+                                          : "no interface",
+             c->socket_why ? c->socket_why : "");
     if (c->wire_if && c->socket_if && !str_eq(c->wire_if, c->socket_if))
-        para(out, "",
-             "NICs connect over %s, and so does data without RDMA: NCCL_COMM_ID is for "
-             "the start only.",
-             c->wire_if);
+        why_para(out, "",
+                 "NICs connect over %s, and so does data without RDMA: NCCL_COMM_ID is for "
+                 "the start only.",
+                 c->wire_if);
     if (n && !str_eq(n->name, c->wire_if))
-        para(out, "", "Left alone it would take %s.  %s", n->name, why);
-    para(out, "", "The way to the other nodes: %s.  %s", c->peer_if ? c->peer_if : "unknown",
-         c->peer_why);
+        why_para(out, "", "Left alone it would take %s.  %s", n->name, why);
+    why_para(out, "", "The way to the other nodes: %s.  %s", c->peer_if ? c->peer_if : "unknown",
+             c->peer_why);
 }
 
 static bool gdr_alike(const struct nccl_gdr *a, const struct nccl_gdr *b)
@@ -234,8 +234,8 @@ static void here_gdr(const struct hw *hw, const struct nccl_choice *c, struct wh
     struct said *s = arena_array(&a, struct said, c->gdr_count + 1);
 
     (void)hw;
-    para(out, "here", "GPUDirect RDMA by %s; level in force: %s.",
-         c->gdr_support ? c->gdr_support : "means that cannot be told", c->gdr_level);
+    why_para(out, "here", "GPUDirect RDMA by %s; level in force: %s.",
+             c->gdr_support ? c->gdr_support : "means that cannot be told", c->gdr_level);
     for (size_t i = 0; i < c->gdr_count; i++) {
         bool before = false;
 
@@ -257,9 +257,9 @@ static void here_p2p(const struct hw *hw, const struct nccl_choice *c, struct wh
 
     (void)hw;
     if (!c->p2p_count)
-        para(out, "here", "%s", c->gpus.known ? "There is no pair of GPUs." : c->gpus_why);
+        why_para(out, "here", "%s", c->gpus.known ? "There is no pair of GPUs." : c->gpus_why);
     else
-        para(out, "here", "The pairs of GPUs:");
+        why_para(out, "here", "The pairs of GPUs:");
     for (size_t i = 0; i < c->p2p_count; i++) {
         const struct nccl_p2p *p = &c->p2p[i];
 
@@ -273,45 +273,45 @@ static void here_p2p(const struct hw *hw, const struct nccl_choice *c, struct wh
 
 static void here_gpus(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
-    para(out, "here", "%s", c->gpus_why);
+    why_para(out, "here", "%s", c->gpus_why);
     if (hw->place.cpus_usable.known)
-        para(out, "", "%lld CPUs may be used.", (long long)hw->place.cpus_usable.v);
+        why_para(out, "", "%lld CPUs may be used.", (long long)hw->place.cpus_usable.v);
 }
 
 static void here_net(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     (void)hw;
-    para(out, "here", "Network: %s.  %s", c->net ? c->net : "unknown",
-         c->net_why ? c->net_why : "");
+    why_para(out, "here", "Network: %s.  %s", c->net ? c->net : "unknown",
+             c->net_why ? c->net_why : "");
 }
 
 static void here_rails(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
-    para(out, "here",
-         ports_isolated_rails(hw, c)
-             ? "The RDMA ports are in several subnets, and none leads to another."
-             : "Nothing says that the ports are rails kept apart from each other.");
+    why_para(out, "here",
+             ports_isolated_rails(hw, c)
+                 ? "The RDMA ports are in several subnets, and none leads to another."
+                 : "Nothing says that the ports are rails kept apart from each other.");
 }
 
 static void here_mnnvl(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     (void)hw;
-    para(out, "here", "%s",
-         c->mnnvl_why ? c->mnnvl_why : "No GPU is of an NVLink domain that spans machines.");
+    why_para(out, "here", "%s",
+             c->mnnvl_why ? c->mnnvl_why : "No GPU is of an NVLink domain that spans machines.");
 }
 
 static void here_doubts(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     const struct hw_nccl *n = &hw->nccl;
 
-    para(out, "here", "Net plug-in: %s; tuner plug-in: %s; topology file: %s%s%s.",
-         n->net_plugin ? n->net_plugin : "none", n->tuner_plugin ? n->tuner_plugin : "none",
-         n->topo_file ? n->topo_file : "none", n->topo_error ? ", " : "",
-         n->topo_error ? n->topo_error : "");
+    why_para(out, "here", "Net plug-in: %s; tuner plug-in: %s; topology file: %s%s%s.",
+             n->net_plugin ? n->net_plugin : "none", n->tuner_plugin ? n->tuner_plugin : "none",
+             n->topo_file ? n->topo_file : "none", n->topo_error ? ", " : "",
+             n->topo_error ? n->topo_error : "");
     for (size_t i = 0; i < n->conf_files_count; i++)
-        para(out, "", "Read: %s.", n->conf_files[i]);
+        why_para(out, "", "Read: %s.", n->conf_files[i]);
     for (size_t i = 0; i < c->doubts_count; i++)
-        para(out, "", "%s", c->doubts[i]);
+        why_para(out, "", "%s", c->doubts[i]);
 }
 
 static const struct {
@@ -387,7 +387,7 @@ static void write_topic(const struct hw *hw, const char *name, const char *peer,
         if (!str_eq(topics[i].name, name))
             continue;
         if (topics[i].dflt)
-            para(out, "left alone", "%s", topics[i].dflt);
+            why_para(out, "left alone", "%s", topics[i].dflt);
         topics[i].here(hw, &c, out);
     }
     nccl_choice_release(&c);
@@ -407,12 +407,12 @@ static void write_modes(const struct hw *hw, const char *name, const char *peer,
         nccl_env_make(hw, &opts, &env);
         v = nccl_env_find(&env, name);
         if (!v)
-            para(out, labels[full], "does not mention it.");
+            why_para(out, labels[full], "does not mention it.");
         else if (v->kind == NCCL_LEFT_UNSET)
-            para(out, labels[full], "leaves it unset.  %s", v->reason);
+            why_para(out, labels[full], "leaves it unset.  %s", v->reason);
         else
-            para(out, labels[full], "%s %s.  %s", v->kind == NCCL_USER ? "keeps" : "sets", v->value,
-                 v->reason);
+            why_para(out, labels[full], "%s %s.  %s", v->kind == NCCL_USER ? "keeps" : "sets",
+                     v->value, v->reason);
         nccl_env_release(&env);
     }
 }
@@ -423,22 +423,22 @@ static void write_user(const struct hw *hw, const char *name, struct why *out)
     struct nccl_lints lints;
 
     if (!v) {
-        para(out, "set", "It is not set.");
+        why_para(out, "set", "It is not set.");
         return;
     }
     if (hw_env_file(hw, name))
-        para(out, "set", "%s=%s, in %s.", name, v, hw_env_file(hw, name));
+        why_para(out, "set", "%s=%s, in %s.", name, v, hw_env_file(hw, name));
     else
-        para(out, "set", "%s=%s", name, v);
+        why_para(out, "set", "%s=%s", name, v);
     nccl_lint_env(hw, &lints);
     for (size_t i = 0; i < lints.count; i++)
         if (str_eq(lints.items[i].name, name))
-            para(out, nccl_severity_name(lints.items[i].severity), "%s  %s", lints.items[i].message,
-                 lints.items[i].remedy);
+            why_para(out, nccl_severity_name(lints.items[i].severity), "%s  %s",
+                     lints.items[i].message, lints.items[i].remedy);
     nccl_lints_release(&lints);
 }
 
-static enum rc unknown(const struct cat_nccl_table *t, const char *name, struct err *err)
+static enum rc unknown_name(const struct cat_nccl_table *t, const char *name, struct err *err)
 {
     char upper[64];
     size_t n = 0;
@@ -470,17 +470,18 @@ enum rc nccl_why(const struct hw *hw, const char *name, const char *peer, bool j
         goto out;
     row = cat_nccl_find(&t, name);
     if (!row && !meaning) {
-        rc = unknown(&t, name, err);
+        rc = unknown_name(&t, name, err);
         goto out;
     }
     if (row && *row->meaning)
         meaning = row->meaning;
-    para(&w, "what", "%s", meaning ? meaning : "A variable of NCCL that seldom needs attention.");
+    why_para(&w, "what", "%s",
+             meaning ? meaning : "A variable of NCCL that seldom needs attention.");
     if (row && *row->values)
-        para(&w, "values", "%s", row->values);
+        why_para(&w, "values", "%s", row->values);
     if (row)
-        para(&w, "default", "%s%s%s", str_eq(row->dflt, "(string)") ? "unset" : row->dflt,
-             *row->since ? "; known since NCCL " : "", row->since);
+        why_para(&w, "default", "%s%s%s", str_eq(row->dflt, "(string)") ? "unset" : row->dflt,
+                 *row->since ? "; known since NCCL " : "", row->since);
     write_topic(hw, name, peer, &w);
     write_modes(hw, name, peer, &w);
     write_user(hw, name, &w);

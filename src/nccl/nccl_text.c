@@ -25,7 +25,8 @@ int64_t nccl_env_int(const struct hw *hw, const char *name, int64_t dflt)
     return errno ? dflt : n;
 }
 
-static void line_add(struct sim *s, const char ***lines, size_t *count, const char *fmt, va_list ap)
+static void line_add(struct nccl_run *s, const char ***lines, size_t *count, const char *fmt,
+                     va_list ap)
 {
     const char **more = arena_array(s->a, const char *, *count + 1);
     struct buf b = { 0 };
@@ -37,7 +38,7 @@ static void line_add(struct sim *s, const char ***lines, size_t *count, const ch
     *lines = more;
 }
 
-void nccl_note(struct sim *s, const char *fmt, ...)
+void nccl_note(struct nccl_run *s, const char *fmt, ...)
 {
     va_list ap;
 
@@ -46,7 +47,7 @@ void nccl_note(struct sim *s, const char *fmt, ...)
     va_end(ap);
 }
 
-void nccl_doubt(struct sim *s, const char *fmt, ...)
+void nccl_doubt(struct nccl_run *s, const char *fmt, ...)
 {
     va_list ap;
 

@@ -8,7 +8,8 @@
 
 enum { TEXT_WIDTH = 90 };
 
-const char *nccl_kind_name(enum nccl_kind kind)
+/* "required", "pinned", "unset", "user" */
+static const char *kind_name(enum nccl_kind kind)
 {
     switch (kind) {
     case NCCL_REQUIRED:
@@ -28,7 +29,7 @@ const char *nccl_severity_name(enum nccl_severity s)
     return s == NCCL_ERROR ? "error" : s == NCCL_WARN ? "warning" : "info";
 }
 
-static bool plain(const char *s)
+static bool is_plain_word(const char *s)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                "_:,./+-@%";
@@ -38,7 +39,7 @@ static bool plain(const char *s)
 
 static void shell_quote(struct buf *out, const char *s)
 {
-    if (plain(s)) {
+    if (is_plain_word(s)) {
         buf_adds(out, s);
         return;
     }
@@ -261,7 +262,7 @@ static void json_env(struct json_out *w, const struct nccl_env *env)
         json_obj(w);
         json_kv_str(w, "name", v->name);
         json_kv_str(w, "value", v->value);
-        json_kv_str(w, "kind", nccl_kind_name(v->kind));
+        json_kv_str(w, "kind", kind_name(v->kind));
         json_kv_str(w, "reason", v->reason);
         json_obj_end(w);
     }

@@ -18,7 +18,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (hw_read_json((const char *)data, size, &hw, NULL))
         return 0;
     nccl_choose(hw, &c);
-    nccl_choice_write(hw, &c, 80, &out);
     nccl_choice_release(&c);
     nccl_env_make(hw, NULL, &env);
     nccl_env_write(&env, &out);

@@ -3,6 +3,7 @@
  * as NCCL's own reader does. */
 #include "fuzz.h"
 
+#include "hw/hw_int.h"
 #include "hw/topo_xml.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/str.h"
-#include "hw/compare/compare.h"
+#include "hw/compare/compare_int.h"
 
 #include <stdlib.h>
 

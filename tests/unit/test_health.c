@@ -28,7 +28,7 @@ TEST(every_check_is_well_formed)
 {
     for (size_t t = 0; t < ARRAY_SIZE(tables); t++)
         for (size_t i = 0; i < tables[t]->count; i++) {
-            const struct check *c = &tables[t]->rows[i];
+            const struct health_check *c = &tables[t]->rows[i];
             char group[32];
 
             assert_true(strlen(c->title) > 0 && strlen(c->title) <= 24);

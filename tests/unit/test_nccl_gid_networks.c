@@ -66,14 +66,15 @@ TEST(an_index_must_be_of_one_network)
     rail_add(m, 0, (int[]){ 1, 9 }, 2);
     rail_add(m, 1, (int[]){ 9, 1 }, 2);
     nccl_choose(&m->hw, &c);
-    CHECK(!land_index_agrees(&m->hw, &c, 3, true) && !land_index_agrees(&m->hw, &c, 5, true));
+    CHECK(!gid_networks_agree_at(&m->hw, &c, 3, true) &&
+          !gid_networks_agree_at(&m->hw, &c, 5, true));
     nccl_choice_release(&c);
     free(m);
     m = machine_bare(2);
     rail_add(m, 0, (int[]){ 1, 9 }, 2);
     rail_add(m, 1, (int[]){ 1, 9 }, 2);
     nccl_choose(&m->hw, &c);
-    CHECK(land_index_agrees(&m->hw, &c, 3, true) && land_index_agrees(&m->hw, &c, 5, true));
+    CHECK(gid_networks_agree_at(&m->hw, &c, 3, true) && gid_networks_agree_at(&m->hw, &c, 5, true));
     nccl_choice_release(&c);
     free(m);
 }

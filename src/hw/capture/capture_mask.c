@@ -67,23 +67,23 @@ static bool is_hex(int c)
 }
 
 /* Text with a position: a token starts at p[at]. */
-struct text {
+struct mask_text {
     const char *p;
     size_t len, at;
 };
 
-static int at(const struct text *t, size_t i)
+static int byte_at(const struct mask_text *t, size_t i)
 {
     return t->at + i < t->len ? (unsigned char)t->p[t->at + i] : 0;
 }
 
-static int before(const struct text *t)
+static int byte_before(const struct mask_text *t)
 {
     return t->at > 0 ? (unsigned char)t->p[t->at - 1] : 0;
 }
 
 /* Is the ':' before us the end of a word such as "inet6:", not part of an address? */
-static bool colon_ends_word(const struct text *t)
+static bool colon_ends_word(const struct mask_text *t)
 {
     size_t i = t->at - 1;
     bool letter = false;
@@ -95,13 +95,13 @@ static bool colon_ends_word(const struct text *t)
     return letter;
 }
 
-static bool starts_hex_run(const struct text *t)
+static bool starts_hex_run(const struct mask_text *t)
 {
-    int c = before(t);
+    int c = byte_before(t);
 
     if (c == ':')
         return colon_ends_word(t);
-    return !is_word(c) && c != '.' && (is_hex(at(t, 0)) || at(t, 0) == ':');
+    return !is_word(c) && c != '.' && (is_hex(byte_at(t, 0)) || byte_at(t, 0) == ':');
 }
 
 /* ---- tokens: each gives the length it takes, 0 when it is none; with `out` NULL it
@@ -112,25 +112,26 @@ static unsigned hex_digit(int c)
 }
 
 /* Hex digits in groups of `digits` with ':' between; gives the bytes. */
-static size_t hex_groups(const struct text *t, size_t digits, uint8_t *bytes, size_t cap)
+static size_t hex_groups(const struct mask_text *t, size_t digits, uint8_t *bytes, size_t cap)
 {
     size_t n = 0, i = 0;
 
     for (;;) {
         for (size_t k = 0; k < digits; k++)
-            if (!is_hex(at(t, i + k)))
+            if (!is_hex(byte_at(t, i + k)))
                 return 0;
         for (size_t k = 0; k < digits; k += 2) {
             if (n == cap)
                 return 0;
-            bytes[n++] = (uint8_t)(hex_digit(at(t, i + k)) << 4 | hex_digit(at(t, i + k + 1)));
+            bytes[n++] =
+                (uint8_t)(hex_digit(byte_at(t, i + k)) << 4 | hex_digit(byte_at(t, i + k + 1)));
         }
         i += digits;
-        if (at(t, i) != ':' || !is_hex(at(t, i + 1)))
+        if (byte_at(t, i) != ':' || !is_hex(byte_at(t, i + 1)))
             break;
         i++;
     }
-    return is_word(at(t, i)) || at(t, i) == ':' ? 0 : n;
+    return is_word(byte_at(t, i)) || byte_at(t, i) == ':' ? 0 : n;
 }
 
 static void put_groups(struct buf *out, size_t digits, const uint8_t *bytes, size_t n)
@@ -140,7 +141,7 @@ static void put_groups(struct buf *out, size_t digits, const uint8_t *bytes, siz
 }
 
 /* 6 pairs are a MAC address, 8 an EUI-64, 20 an IPoIB address with a GUID at its end. */
-static size_t token_pairs(struct mask *m, const struct text *t, struct buf *out)
+static size_t token_pairs(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     uint8_t bytes[20];
     size_t n = hex_groups(t, 2, bytes, sizeof(bytes));
@@ -165,7 +166,7 @@ static size_t token_pairs(struct mask *m, const struct text *t, struct buf *out)
 }
 
 /* "b83f:d203:00a1:b2c4" */
-static size_t token_guid(struct mask *m, const struct text *t, struct buf *out)
+static size_t token_guid(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     uint8_t bytes[8];
 
@@ -181,25 +182,26 @@ static size_t token_guid(struct mask *m, const struct text *t, struct buf *out)
 }
 
 /* The run of address characters from here, in a buffer of its own. */
-static size_t run_of(const struct text *t, const char *extra, char copy[TOKEN_MAX])
+static size_t run_of(const struct mask_text *t, const char *extra, char copy[TOKEN_MAX])
 {
     size_t n = 0;
 
-    while (n + 1 < TOKEN_MAX && at(t, n) && (is_hex(at(t, n)) || strchr(extra, at(t, n)))) {
-        copy[n] = (char)at(t, n);
+    while (n + 1 < TOKEN_MAX && byte_at(t, n) &&
+           (is_hex(byte_at(t, n)) || strchr(extra, byte_at(t, n)))) {
+        copy[n] = (char)byte_at(t, n);
         n++;
     }
     copy[n] = '\0';
     return n + 1 < TOKEN_MAX ? n : 0;
 }
 
-static size_t token_v6(struct mask *m, const struct text *t, struct buf *out)
+static size_t token_v6(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     char run[TOKEN_MAX], shown[INET6_ADDRSTRLEN];
     uint8_t addr[16], full[16];
     size_t n = run_of(t, ":.", run);
 
-    if (n < 3 || is_word(at(t, n)))
+    if (n < 3 || is_word(byte_at(t, n)))
         return 0;
     while (n > 2 && (run[n - 1] == '.' || (run[n - 1] == ':' && run[n - 2] != ':')))
         run[--n] = '\0';
@@ -218,23 +220,23 @@ static size_t token_v6(struct mask *m, const struct text *t, struct buf *out)
     return n;
 }
 
-static size_t token_v4(struct mask *m, const struct text *t, struct buf *out)
+static size_t token_v4(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     char shown[INET_ADDRSTRLEN];
     char run[TOKEN_MAX];
     uint8_t addr[4];
     size_t n = 0;
 
-    if (!isdigit(at(t, 0)) || is_word(before(t)) || before(t) == '.')
+    if (!isdigit(byte_at(t, 0)) || is_word(byte_before(t)) || byte_before(t) == '.')
         return 0;
-    while (n + 1 < TOKEN_MAX && (isdigit(at(t, n)) || at(t, n) == '.')) {
-        run[n] = (char)at(t, n);
+    while (n + 1 < TOKEN_MAX && (isdigit(byte_at(t, n)) || byte_at(t, n) == '.')) {
+        run[n] = (char)byte_at(t, n);
         n++;
     }
     run[n] = '\0';
     if (n > 0 && run[n - 1] == '.')
         run[--n] = '\0';
-    if (is_word(at(t, n)) || inet_pton(AF_INET, run, addr) != 1)
+    if (is_word(byte_at(t, n)) || inet_pton(AF_INET, run, addr) != 1)
         return 0;
     if (!out) {
         if (m->quads)
@@ -251,26 +253,26 @@ static size_t token_v4(struct mask *m, const struct text *t, struct buf *out)
 /* ---- UUIDs: "0000002a-0000-4000-8000-000000000000" is the 42nd ---- */
 enum { UUID_LEN = 36, UUID_HEAD = 8 };
 
-static bool is_uuid(const struct text *t)
+static bool is_uuid(const struct mask_text *t)
 {
     for (size_t i = 0; i < UUID_LEN; i++) {
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (dash ? at(t, i) != '-' : !is_hex(at(t, i)))
+        if (dash ? byte_at(t, i) != '-' : !is_hex(byte_at(t, i)))
             return false;
     }
-    return !is_word(at(t, UUID_LEN)) && at(t, UUID_LEN) != '-';
+    return !is_word(byte_at(t, UUID_LEN)) && byte_at(t, UUID_LEN) != '-';
 }
 
 /* CUDA_VISIBLE_DEVICES may hold the first digits of a UUID alone: "GPU-bb51d70a". */
-static size_t token_uuid_head(struct mask *m, const struct text *t, struct buf *out)
+static size_t token_uuid_head(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     size_t n = 0;
 
     if (t->at < 4 || memcmp(t->p + t->at - 4, "GPU-", 4) || !out)
         return 0;
-    while (is_hex(at(t, n)) && n <= UUID_HEAD)
+    while (is_hex(byte_at(t, n)) && n <= UUID_HEAD)
         n++;
-    if (n != UUID_HEAD || is_word(at(t, n)) || at(t, n) == '-')
+    if (n != UUID_HEAD || is_word(byte_at(t, n)) || byte_at(t, n) == '-')
         return 0;
     for (size_t i = 0; i < m->uuids.count; i++)
         if (!strncasecmp(m->uuids.items[i].key, t->p + t->at, UUID_HEAD)) {
@@ -281,17 +283,17 @@ static size_t token_uuid_head(struct mask *m, const struct text *t, struct buf *
     return n;
 }
 
-static size_t token_uuid(struct mask *m, const struct text *t, struct buf *out)
+static size_t token_uuid(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     char low[UUID_LEN];
     uint32_t n;
 
-    if (is_word(before(t)) || !is_hex(at(t, 0)))
+    if (is_word(byte_before(t)) || !is_hex(byte_at(t, 0)))
         return 0;
     if (!is_uuid(t))
         return token_uuid_head(m, t, out);
     for (size_t i = 0; i < UUID_LEN; i++)
-        low[i] = (char)tolower(at(t, i));
+        low[i] = (char)tolower(byte_at(t, i));
     if (!memcmp(low, "00000000-0000-0000-0000-000000000000", UUID_LEN))
         n = 0;
     else
@@ -415,19 +417,19 @@ static void learn_serial(struct mask *m, const char *s)
 }
 
 /* A member's name in JSON is not the machine's. */
-static bool is_json_key(const struct text *t, size_t len)
+static bool is_json_key(const struct mask_text *t, size_t len)
 {
     size_t i = len + 1;
 
-    if (before(t) != '"' || at(t, len) != '"')
+    if (byte_before(t) != '"' || byte_at(t, len) != '"')
         return false;
-    while (at(t, i) == ' ')
+    while (byte_at(t, i) == ' ')
         i++;
-    return at(t, i) == ':';
+    return byte_at(t, i) == ':';
 }
 
 /* The longest learned value that starts here and ends with its token. */
-static uint32_t find_learned(const struct mask_ids *ids, const struct text *t, size_t *out_len)
+static uint32_t find_learned(const struct mask_ids *ids, const struct mask_text *t, size_t *out_len)
 {
     uint32_t best = 0;
 
@@ -435,7 +437,7 @@ static uint32_t find_learned(const struct mask_ids *ids, const struct text *t, s
     for (size_t i = 0; i < ids->count; i++) {
         const struct mask_id *id = &ids->items[i];
         if (id->len <= *out_len || id->len > t->len - t->at ||
-            memcmp(id->key, t->p + t->at, id->len) || is_name_char(at(t, id->len)))
+            memcmp(id->key, t->p + t->at, id->len) || is_name_char(byte_at(t, id->len)))
             continue;
         best = (uint32_t)i + 1;
         *out_len = id->len;
@@ -455,12 +457,12 @@ static void put_name(const struct mask *m, uint32_t n, struct buf *out)
         buf_adds(out, bracket);
 }
 
-static size_t token_learned(struct mask *m, const struct text *t, struct buf *out)
+static size_t token_learned(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     uint32_t n;
     size_t len;
 
-    if (!out || is_name_char(before(t)))
+    if (!out || is_name_char(byte_before(t)))
         return 0;
     n = find_learned(&m->serials, t, &len);
     if (n) {
@@ -475,7 +477,7 @@ static size_t token_learned(struct mask *m, const struct text *t, struct buf *ou
 }
 
 /* ---- one pass over a text ---- */
-static size_t token(struct mask *m, const struct text *t, struct buf *out)
+static size_t mask_token(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     size_t n = 0;
 
@@ -489,12 +491,12 @@ static size_t token(struct mask *m, const struct text *t, struct buf *out)
     return n ? n : token_learned(m, t, out);
 }
 
-static void scan(struct mask *m, const char *p, size_t len, struct buf *out)
+static void mask_scan(struct mask *m, const char *p, size_t len, struct buf *out)
 {
-    struct text t = { .p = p, .len = len };
+    struct mask_text t = { .p = p, .len = len };
 
     while (t.at < len) {
-        size_t n = token(m, &t, out);
+        size_t n = mask_token(m, &t, out);
         if (n == 0 && out)
             buf_addc(out, p[t.at]);
         t.at += n ? n : 1;
@@ -526,7 +528,7 @@ static bool parse_hex(const char *p, size_t len, uint8_t *out, size_t bytes)
 }
 
 /* IPv4 stands there as a number of the machine: least byte first. */
-static void swap4(uint8_t a[4])
+static void ipv4_swap(uint8_t a[4])
 {
     uint8_t x = a[0], y = a[1];
 
@@ -546,7 +548,7 @@ static void hex_field(struct mask *m, const char *p, size_t len, size_t bytes, s
         return;
     }
     if (bytes == 4)
-        swap4(addr);
+        ipv4_swap(addr);
     if (!out && bytes == 4)
         mask_addrs_learn4(&m->addrs, addr);
     else if (!out)
@@ -556,7 +558,7 @@ static void hex_field(struct mask *m, const char *p, size_t len, size_t bytes, s
     else
         (void)mask_addrs_map6(&m->addrs, addr);
     if (bytes == 4)
-        swap4(addr);
+        ipv4_swap(addr);
     for (size_t i = 0; out && i < bytes; i++)
         buf_addf(out, bytes == 4 ? "%02X" : "%02x", addr[i]);
 }
@@ -667,7 +669,7 @@ static void learn_json_str(struct mask *m, const struct json *v, const struct js
     if (!is_one_of(v->key, addr_keys, ARRAY_SIZE(addr_keys)) || (var && strstr(var, "VERSION")))
         return;
     m->quads = true;
-    scan(m, v->text, v->len, NULL);
+    mask_scan(m, v->text, v->len, NULL);
     m->quads = false;
 }
 
@@ -746,7 +748,7 @@ void mask_learn(struct mask *m, const char *path, const char *data, size_t len)
         learn_conf(m, data, len);
     for (size_t i = 0; i < ARRAY_SIZE(addr_files); i++)
         m->quads = m->quads || str_ends(path, addr_files[i]);
-    scan(m, data, len, NULL);
+    mask_scan(m, data, len, NULL);
     m->quads = false;
 }
 
@@ -803,7 +805,7 @@ void mask_apply(struct mask *m, const char *path, struct buf *io)
     if (hex_kind(path, &kind))
         scan_hex(m, kind, io->data, io->len, &out);
     else
-        scan(m, io->data, io->len, &out);
+        mask_scan(m, io->data, io->len, &out);
     buf_reset(io);
     buf_add(io, buf_str(&out), out.len);
     buf_release(&out);

@@ -25,7 +25,7 @@ void mask_ids_release(struct mask_ids *t)
     *t = (struct mask_ids){ 0 };
 }
 
-static uint64_t hash(const void *key, size_t len) /* FNV-1a */
+static uint64_t key_hash(const void *key, size_t len) /* FNV-1a */
 {
     const uint8_t *p = key;
     uint64_t h = UINT64_C(14695981039346656037);
@@ -37,7 +37,7 @@ static uint64_t hash(const void *key, size_t len) /* FNV-1a */
 
 static size_t slot_of(const struct mask_ids *t, const void *key, size_t len)
 {
-    size_t at = (size_t)hash(key, len) & (t->slots_cap - 1);
+    size_t at = (size_t)key_hash(key, len) & (t->slots_cap - 1);
 
     while (t->slots[at]) {
         const struct mask_id *id = &t->items[t->slots[at] - 1];
@@ -152,7 +152,7 @@ static bool trie_map(const struct mask_trie *t, uint8_t *key, size_t bits)
 
 /* ---- IPv4 ---- */
 /* Bits of the range that stay; 0: public; -1: the whole address stays. */
-static int range4(const uint8_t a[4])
+static int ipv4_range_bits(const uint8_t a[4])
 {
     if (a[0] == 0 || a[0] == 127 || a[0] >= 224 || (a[0] == 169 && a[1] == 254))
         return -1;
@@ -167,7 +167,7 @@ static int range4(const uint8_t a[4])
 
 void mask_addrs_learn4(struct mask_addrs *a, const uint8_t addr[4])
 {
-    int range = range4(addr);
+    int range = ipv4_range_bits(addr);
     uint8_t key[4];
     uint32_t net;
 
@@ -187,10 +187,10 @@ bool mask_addrs_map4(const struct mask_addrs *a, uint8_t addr[4])
 {
     uint8_t key[4];
 
-    if (range4(addr) < 0 || !mask_ids_find(&a->seen4, addr, 4))
+    if (ipv4_range_bits(addr) < 0 || !mask_ids_find(&a->seen4, addr, 4))
         return false;
     memcpy(key, addr, 4);
-    if (range4(addr) == 0)
+    if (ipv4_range_bits(addr) == 0)
         key[0] = (uint8_t)(239 + mask_ids_find(&a->nets4, addr, 1));
     if (!trie_map(&a->v4, key, 32))
         return false;
@@ -287,7 +287,7 @@ static bool is_link_local6(const uint8_t a[16])
     return a[0] == 0xfe && (a[1] & 0xc0) == 0x80;
 }
 
-static bool stays6(const uint8_t a[16])
+static bool ipv6_stays(const uint8_t a[16])
 {
     return a[0] == 0xff || (all_zero(a, 15) && a[15] <= 1);
 }
@@ -304,7 +304,7 @@ void mask_addrs_learn6(struct mask_addrs *a, const uint8_t addr[16])
         mask_addrs_learn4(a, addr + 12);
         return;
     }
-    if (stays6(addr))
+    if (ipv6_stays(addr))
         return;
     (void)mask_ids_add(&a->seen6, addr, 16);
     if (is_link_local6(addr) || is_eui64(addr + 8))
@@ -312,7 +312,8 @@ void mask_addrs_learn6(struct mask_addrs *a, const uint8_t addr[16])
 }
 
 /* The address as the trie knows it: public networks renumbered, cards' numbers out. */
-static bool key6(const struct mask_addrs *a, const uint8_t addr[16], uint8_t key[16], size_t *keep)
+static bool ipv6_key(const struct mask_addrs *a, const uint8_t addr[16], uint8_t key[16],
+                     size_t *keep)
 {
     uint32_t net;
 
@@ -342,7 +343,7 @@ void mask_addrs_ready(struct mask_addrs *a)
             continue;
         if (addr[0] != 0xfd)
             (void)mask_ids_add(&a->nets6, addr, 2);
-        if (key6(a, addr, key, &keep))
+        if (ipv6_key(a, addr, key, &keep))
             trie_add(&a->v6, key, 128, keep, KEEP_LAST6);
         else
             a->over = true;
@@ -358,7 +359,7 @@ bool mask_addrs_map6(const struct mask_addrs *a, uint8_t addr[16])
 
     if (is_mapped4(addr))
         return mask_addrs_map4(a, addr + 12);
-    if (stays6(addr) || !mask_ids_find(&a->seen6, addr, 16))
+    if (ipv6_stays(addr) || !mask_ids_find(&a->seen6, addr, 16))
         return false;
     memcpy(iid, addr + 8, 8);
     if (is_link_local6(addr)) {
@@ -366,7 +367,7 @@ bool mask_addrs_map6(const struct mask_addrs *a, uint8_t addr[16])
         memcpy(addr + 8, iid, 8);
         return mapped;
     }
-    if (!key6(a, addr, key, &keep) || !trie_map(&a->v6, key, 128))
+    if (!ipv6_key(a, addr, key, &keep) || !trie_map(&a->v6, key, 128))
         return false;
     if (mask_addrs_map_guid(a, iid))
         memcpy(key + 8, iid, 8);

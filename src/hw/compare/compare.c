@@ -28,7 +28,7 @@ enum {
     ABOUT_PART = 64 /* sizes that differ by less than this part are equal */
 };
 
-struct row {
+struct compare_row {
     const char *path, *doc;
     const char *item; /* behind the position in a shape */
     int shape;        /* -1: the item names itself */
@@ -49,7 +49,7 @@ struct shape { /* the elements of one list, by PCI address and in order */
 struct hw_compare {
     struct arena arena; /* names, values */
     size_t machines;
-    struct row *rows;
+    struct compare_row *rows;
     size_t count, cap;
     int *slots; /* hash table of row numbers + 1 */
     size_t slots_cap;
@@ -87,11 +87,6 @@ void hw_compare_free(struct hw_compare *c)
     compare_ids_free(c->ids);
     arena_release(&c->arena);
     free(c);
-}
-
-size_t hw_compare_machines(const struct hw_compare *c)
-{
-    return c->machines;
 }
 
 size_t hw_compare_rows(const struct hw_compare *c)
@@ -143,7 +138,7 @@ static uint32_t row_hash(const char *path, const char *item, int shape, int pos)
     return (h ^ (uint32_t)pos) * 16777619U;
 }
 
-static bool row_is(const struct row *r, const struct row *key)
+static bool row_is(const struct compare_row *r, const struct compare_row *key)
 {
     return r->shape == key->shape && r->pos == key->pos && !strcmp(r->path, key->path) &&
            !strcmp(r->item, key->item);
@@ -155,7 +150,7 @@ static void slots_grow(struct hw_compare *c)
     c->slots_cap *= 2;
     c->slots = xcalloc(c->slots_cap, sizeof(*c->slots));
     for (size_t i = 0; i < c->count; i++) {
-        const struct row *r = &c->rows[i];
+        const struct compare_row *r = &c->rows[i];
         size_t at = row_hash(r->path, r->item, r->shape, r->pos) & (c->slots_cap - 1);
 
         while (c->slots[at])
@@ -165,7 +160,7 @@ static void slots_grow(struct hw_compare *c)
 }
 
 /* The row of this name, made where there is none; -1 when there are too many. */
-static int row_get(struct hw_compare *c, const struct row *key)
+static int row_get(struct hw_compare *c, const struct compare_row *key)
 {
     size_t at = row_hash(key->path, key->item, key->shape, key->pos) & (c->slots_cap - 1);
 
@@ -195,7 +190,7 @@ static bool about_equal(const char *a, const char *b)
     return x > y ? x - y <= x / ABOUT_PART : y - x <= y / ABOUT_PART;
 }
 
-static struct hw_compare_value *value_find(const struct row *r, enum hw_compare_kind kind,
+static struct hw_compare_value *value_find(const struct compare_row *r, enum hw_compare_kind kind,
                                            const char *text, bool about)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -209,7 +204,7 @@ static struct hw_compare_value *value_find(const struct row *r, enum hw_compare_
 }
 
 /* NULL: there are too many in all. */
-static struct hw_compare_value *value_get(struct hw_compare *c, struct row *r,
+static struct hw_compare_value *value_get(struct hw_compare *c, struct compare_row *r,
                                           enum hw_compare_kind kind, const char *text, bool about)
 {
     struct hw_compare_value *v = value_find(r, kind, text, about);
@@ -231,7 +226,7 @@ static struct hw_compare_value *value_get(struct hw_compare *c, struct row *r,
     return v;
 }
 
-static bool row_has(const struct row *r, size_t machine)
+static bool row_has(const struct compare_row *r, size_t machine)
 {
     for (size_t i = 0; i < r->count; i++)
         if (hw_compare_in(&r->values[i]->set, machine))
@@ -241,7 +236,7 @@ static bool row_has(const struct row *r, size_t machine)
 
 /* ---- 1. walk ---- */
 
-struct walk {
+struct compare_walk {
     struct hw_compare *c;
     const struct hw *hw;
     char path[PATH_TEXT_MAX];
@@ -252,7 +247,7 @@ struct walk {
     struct err *err;
 };
 
-static void walk_limit(struct walk *w, const char *what, int max)
+static void walk_limit(struct compare_walk *w, const char *what, int max)
 {
     if (w->rc == RC_OK)
         w->rc = err_set(w->err, RC_LIMIT, "there are more than %d %s to compare", max, what);
@@ -273,15 +268,16 @@ static const char *value_short(const char *text, char *out)
 }
 
 /* Puts this machine's value into the row that the walk stands at; the row's number, or -1. */
-static int walk_put(struct walk *w, const char *doc, const char *text, bool element, bool about)
+static int walk_put(struct compare_walk *w, const char *doc, const char *text, bool element,
+                    bool about)
 {
-    struct row key = { .path = w->path,
-                       .item = w->item,
-                       .shape = w->shape,
-                       .pos = w->pos,
-                       .parent = w->parent,
-                       .element = element,
-                       .doc = doc };
+    struct compare_row key = { .path = w->path,
+                               .item = w->item,
+                               .shape = w->shape,
+                               .pos = w->pos,
+                               .parent = w->parent,
+                               .element = element,
+                               .doc = doc };
     enum hw_compare_kind kind = text ? HW_COMPARE_KNOWN : HW_COMPARE_UNKNOWN;
     char cut[VALUE_TEXT_MAX + 1];
     struct hw_compare_value *v;
@@ -345,16 +341,16 @@ static const char *value_text(const struct field *f, const void *obj, struct buf
 }
 
 /* The row of an element; a second one of the same name gets a number behind it. */
-static int element_put(struct walk *w, const struct field *f, size_t cut, const char *key,
+static int element_put(struct compare_walk *w, const struct field *f, size_t cut, const char *key,
                        const char *text)
 {
-    struct row want = { .path = w->path,
-                        .item = w->item,
-                        .shape = w->shape,
-                        .pos = w->pos,
-                        .parent = w->parent,
-                        .element = true,
-                        .doc = f->doc };
+    struct compare_row want = { .path = w->path,
+                                .item = w->item,
+                                .shape = w->shape,
+                                .pos = w->pos,
+                                .parent = w->parent,
+                                .element = true,
+                                .doc = f->doc };
     char again[ITEM_TEXT_MAX];
     int n;
 
@@ -370,7 +366,7 @@ static int element_put(struct walk *w, const struct field *f, size_t cut, const 
 }
 
 /* "iommu=pt" is item "iommu" of value "pt"; a word alone is "set". */
-static void walk_words(struct walk *w, const struct field *f, const char *text)
+static void walk_words(struct compare_walk *w, const struct field *f, const char *text)
 {
     int parent = w->parent, at = walk_put(w, f->doc, text ? "read" : NULL, false, false);
     char *copy = xstrdup(text ? text : ""), *save = NULL;
@@ -392,7 +388,7 @@ static void walk_words(struct walk *w, const struct field *f, const char *text)
     free(copy);
 }
 
-static void walk_value(struct walk *w, const struct field *f, const void *obj)
+static void walk_value(struct compare_walk *w, const struct field *f, const void *obj)
 {
     struct buf b = { 0 };
     const char *text = value_text(f, obj, &b);
@@ -404,7 +400,7 @@ static void walk_value(struct walk *w, const struct field *f, const void *obj)
     buf_release(&b);
 }
 
-static void walk_table(struct walk *w, const struct field_table *t, const void *obj);
+static void walk_table(struct compare_walk *w, const struct field_table *t, const void *obj);
 
 /* "1/Data": the members that name an element; its position when none does. */
 static void element_key(const struct field_table *t, const void *obj, size_t pos, struct buf *out)
@@ -441,7 +437,7 @@ static bool shape_is(const struct shape *s, const char *path, const char *const 
     return true;
 }
 
-static int shape_get(struct walk *w, const struct field *f, const struct field *place,
+static int shape_get(struct compare_walk *w, const struct field *f, const struct field *place,
                      const char *items, size_t count)
 {
     struct hw_compare *c = w->c;
@@ -470,7 +466,8 @@ static int shape_get(struct walk *w, const struct field *f, const struct field *
     return (int)n;
 }
 
-static void walk_element(struct walk *w, const struct field *f, const void *obj, const char *key)
+static void walk_element(struct compare_walk *w, const struct field *f, const void *obj,
+                         const char *key)
 {
     size_t len = strlen(w->item);
     int parent = w->parent, at;
@@ -486,7 +483,7 @@ static void walk_element(struct walk *w, const struct field *f, const void *obj,
     w->item[len] = '\0';
 }
 
-static void walk_count(struct walk *w, const struct field *f, size_t count)
+static void walk_count(struct compare_walk *w, const struct field *f, size_t count)
 {
     size_t len = name_add(w->path, sizeof(w->path), '.', "count");
     char text[24];
@@ -496,7 +493,7 @@ static void walk_count(struct walk *w, const struct field *f, size_t count)
     w->path[len] = '\0';
 }
 
-static void walk_list(struct walk *w, const struct field *f, const void *obj)
+static void walk_list(struct compare_walk *w, const struct field *f, const void *obj)
 {
     const char *items = *(const char *const *)member_at(obj, f->off);
     size_t count = *(const size_t *)member_at(obj, f->count_off);
@@ -526,7 +523,7 @@ static void walk_list(struct walk *w, const struct field *f, const void *obj)
     buf_release(&key);
 }
 
-static void walk_table(struct walk *w, const struct field_table *t, const void *obj)
+static void walk_table(struct compare_walk *w, const struct field_table *t, const void *obj)
 {
     for (size_t i = 0; i < t->count && w->rc == RC_OK; i++) {
         const struct field *f = &t->rows[i];
@@ -549,7 +546,7 @@ static void walk_table(struct walk *w, const struct field_table *t, const void *
 static void walk_fact(void *arg, const char *path, const char *item, const char *doc,
                       const char *text)
 {
-    struct walk *w = arg;
+    struct compare_walk *w = arg;
 
     (void)str_copy(w->path, sizeof(w->path), path);
     (void)str_copy(w->item, sizeof(w->item), item);
@@ -558,7 +555,7 @@ static void walk_fact(void *arg, const char *path, const char *item, const char 
 
 enum rc hw_compare_add(struct hw_compare *c, const struct hw *hw, struct err *err)
 {
-    struct walk w = { .c = c, .hw = hw, .shape = -1, .pos = -1, .parent = -1, .err = err };
+    struct compare_walk w = { .c = c, .hw = hw, .shape = -1, .pos = -1, .parent = -1, .err = err };
 
     assert(!c->diffs);
     if (c->machines >= HW_COMPARE_MACHINES_MAX)
@@ -635,7 +632,7 @@ static void rows_name(struct hw_compare *c)
     const char ***names = places_align(c);
 
     for (size_t i = 0; i < c->count; i++) {
-        struct row *r = &c->rows[i];
+        struct compare_row *r = &c->rows[i];
         const char *place = r->shape >= 0 ? names[r->shape][r->pos] : NULL;
 
         if (place)
@@ -644,14 +641,14 @@ static void rows_name(struct hw_compare *c)
 }
 
 /* Rows of one name, which were several for the sake of their shapes, become the first of them. */
-struct order {
-    const struct row *row;
+struct compare_order {
+    const struct compare_row *row;
     size_t at;
 };
 
 static int by_name(const void *a, const void *b)
 {
-    const struct order *x = a, *y = b;
+    const struct compare_order *x = a, *y = b;
     int order = strcmp(x->row->path, y->row->path);
 
     if (!order)
@@ -659,7 +656,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : x->at < y->at ? -1 : 1;
 }
 
-static void row_join(struct row *into, const struct row *from)
+static void row_join(struct compare_row *into, const struct compare_row *from)
 {
     for (size_t i = 0; i < from->count; i++) {
         const struct hw_compare_value *v = from->values[i];
@@ -676,16 +673,16 @@ static void row_join(struct row *into, const struct row *from)
 }
 
 /* For each row the number of the one that it became part of; `order` is sorted by name. */
-static int *rows_merge(struct hw_compare *c, struct order *order)
+static int *rows_merge(struct hw_compare *c, struct compare_order *order)
 {
     int *into = xcalloc(c->count + 1, sizeof(*into));
     size_t first = 0;
 
     for (size_t i = 0; i < c->count; i++)
-        order[i] = (struct order){ &c->rows[i], i };
+        order[i] = (struct compare_order){ &c->rows[i], i };
     qsort(order, c->count, sizeof(*order), by_name);
     for (size_t i = 0; i < c->count; i++) {
-        const struct row *a = order[first].row, *b = order[i].row;
+        const struct compare_row *a = order[first].row, *b = order[i].row;
 
         if (i == first || strcmp(a->path, b->path) != 0 || strcmp(a->item, b->item) != 0)
             first = i;
@@ -717,7 +714,7 @@ static struct hw_compare_set set_of_parent(const struct hw_compare *c, const int
     return all;
 }
 
-static void row_missing(const struct hw_compare *c, const int *into, struct row *r)
+static void row_missing(const struct hw_compare *c, const int *into, struct compare_row *r)
 {
     struct hw_compare_set all, seen = { 0 };
     struct hw_compare_value *v;
@@ -771,7 +768,7 @@ static int by_odd(const void *a, const void *b)
     return order ? order : strverscmp(x->item, y->item);
 }
 
-static struct hw_compare_diff diff_of(struct row *r)
+static struct hw_compare_diff diff_of(struct compare_row *r)
 {
     for (size_t i = 0; i < r->count; i++)
         r->values[i]->count = set_count(&r->values[i]->set);
@@ -786,7 +783,7 @@ static struct hw_compare_diff diff_of(struct row *r)
 
 const struct hw_compare_diff *hw_compare_end(struct hw_compare *c, size_t *out_count)
 {
-    struct order *order = xcalloc(c->count + 1, sizeof(*order));
+    struct compare_order *order = xcalloc(c->count + 1, sizeof(*order));
     size_t n = 0;
     int *into;
 

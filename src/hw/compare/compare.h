@@ -57,7 +57,6 @@ struct hw_compare *hw_compare_new(void);
 void hw_compare_free(struct hw_compare *c);
 /* The next machine; RC_LIMIT when it is one too many, or has too much. */
 enum rc hw_compare_add(struct hw_compare *c, const struct hw *hw, struct err *err) MUST_USE;
-size_t hw_compare_machines(const struct hw_compare *c);
 size_t hw_compare_rows(const struct hw_compare *c); /* values that were compared */
 /* What differs, fewest odd machines first; once, when all machines are there.  Borrowed. */
 const struct hw_compare_diff *hw_compare_end(struct hw_compare *c, size_t *out_count);
@@ -65,10 +64,8 @@ const struct hw_compare_diff *hw_compare_end(struct hw_compare *c, size_t *out_c
 const struct hw_compare_twin *hw_compare_twins(struct hw_compare *c, size_t *out_count);
 /* Machines whose addresses are masked, so that neither twins nor crossed rails can be seen. */
 size_t hw_compare_masked_count(const struct hw_compare *c);
-bool hw_compare_masked(const struct hw *hw);
 
 bool hw_compare_in(const struct hw_compare_set *s, size_t machine);
-size_t hw_compare_odd(const struct hw_compare_diff *d); /* machines outside of the majority */
 
 /* compare_print.c.  `names` has one for each machine. */
 void hw_compare_names(const struct hw_compare_set *s, const char *const *names, size_t count,

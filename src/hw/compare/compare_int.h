@@ -27,4 +27,8 @@ void compare_ids_free(struct compare_ids *t);
 void compare_ids_add(struct compare_ids *t, const struct hw *hw, size_t machine);
 const struct hw_compare_twin *compare_ids_end(struct compare_ids *t, size_t *out_count);
 
+/* Its addresses are masked. */
+bool hw_compare_masked(const struct hw *hw);
+size_t hw_compare_odd(const struct hw_compare_diff *d); /* machines outside of the majority */
+
 #endif

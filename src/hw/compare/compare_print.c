@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "base/text/units.h"
 #include "base/text/utf8.h"
-#include "hw/compare/compare.h"
+#include "hw/compare/compare_int.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -186,7 +186,7 @@ static void value_show(const struct hw_compare_diff *d, const struct hw_compare_
 
 /* ---- the table ---- */
 
-struct line {
+struct compare_line {
     const struct hw_compare_diff *d;
     size_t odd;
     uint32_t machines; /* hash of the sets of machines */
@@ -203,9 +203,9 @@ static uint32_t hash_bytes(uint32_t h, const void *p, size_t len)
     return h;
 }
 
-static struct line line_of(const struct hw_compare_diff *d)
+static struct compare_line line_of(const struct hw_compare_diff *d)
 {
-    struct line l = {
+    struct compare_line l = {
         .d = d, .odd = hw_compare_odd(d), .machines = 2166136261U, .unknown = !d->tie
     };
 
@@ -224,7 +224,7 @@ static struct line line_of(const struct hw_compare_diff *d)
 
 static int by_line(const void *a, const void *b)
 {
-    const struct line *x = a, *y = b;
+    const struct compare_line *x = a, *y = b;
     int order;
 
     if (x->unknown != y->unknown)
@@ -241,14 +241,14 @@ static int by_line(const void *a, const void *b)
     return order ? order : strverscmp(x->d->item, y->d->item);
 }
 
-struct show {
+struct compare_print {
     const char *const *names;
     size_t names_count;
     struct table *table;
     struct buf what, most, others;
 };
 
-static void others_text(struct show *s, const struct hw_compare_diff *d)
+static void others_text(struct compare_print *s, const struct hw_compare_diff *d)
 {
     size_t from = d->tie ? 0 : 1;
 
@@ -283,7 +283,7 @@ static void what_cut(struct buf *what)
     buf_adds(what, "…");
 }
 
-static void row_flush(struct show *s, bool tie)
+static void row_flush(struct compare_print *s, bool tie)
 {
     what_cut(&s->what);
     table_row(s->table);
@@ -296,7 +296,8 @@ static void row_flush(struct show *s, bool tie)
 }
 
 /* Items of one field about the same machines: `more` of them have other values than the first. */
-static void row_items(struct show *s, const struct line *l, size_t count, bool mixed)
+static void row_items(struct compare_print *s, const struct compare_line *l, size_t count,
+                      bool mixed)
 {
     const struct hw_compare_diff *d = l->d;
     const char **items = xcalloc(count, sizeof(*items));
@@ -318,7 +319,7 @@ static void row_items(struct show *s, const struct line *l, size_t count, bool m
     row_flush(s, d->tie);
 }
 
-static size_t run_end(const struct line *l, size_t count, size_t i, bool values)
+static size_t run_end(const struct compare_line *l, size_t count, size_t i, bool values)
 {
     size_t end = i + 1;
 
@@ -329,7 +330,8 @@ static size_t run_end(const struct line *l, size_t count, size_t i, bool values)
     return end;
 }
 
-static size_t rows_of_field(struct show *s, const struct line *l, size_t count, size_t i)
+static size_t rows_of_field(struct compare_print *s, const struct compare_line *l, size_t count,
+                            size_t i)
 {
     size_t end = run_end(l, count, i, false), kinds = 0;
 
@@ -347,7 +349,8 @@ static size_t rows_of_field(struct show *s, const struct line *l, size_t count, 
 }
 
 /* All that the same machines do not know, and the others do. */
-static size_t row_unknown(struct show *s, const struct line *l, size_t count, size_t i)
+static size_t row_unknown(struct compare_print *s, const struct compare_line *l, size_t count,
+                          size_t i)
 {
     size_t end = i + 1, shown = 0, fields = 1;
     const struct hw_compare_diff *d = l[i].d;
@@ -376,8 +379,8 @@ static size_t row_unknown(struct show *s, const struct line *l, size_t count, si
 void hw_compare_print(const struct hw_compare_diff *d, size_t count, const char *const *names,
                       size_t names_count, const struct term *term, struct buf *out)
 {
-    struct show s = { .names = names, .names_count = names_count, .table = table_new() };
-    struct line *lines = xcalloc(count + 1, sizeof(*lines));
+    struct compare_print s = { .names = names, .names_count = names_count, .table = table_new() };
+    struct compare_line *lines = xcalloc(count + 1, sizeof(*lines));
 
     for (size_t i = 0; i < count; i++)
         lines[i] = line_of(&d[i]);

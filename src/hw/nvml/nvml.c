@@ -172,7 +172,7 @@ static void read_capture(struct hw_build *b, struct hw_nvml *n)
     free(text);
 }
 
-static void record(struct hw_build *b, const struct hw_nvml *n)
+static void record_answers(struct hw_build *b, const struct hw_nvml *n)
 {
     struct buf out = { .max = NVML_DOC_MAX };
 
@@ -191,6 +191,6 @@ void hw_src_nvml(struct hw_build *b)
     else
         read_capture(b, &n);
     if (b->rec)
-        record(b, &n);
+        record_answers(b, &n);
     nvml_merge(b, &n);
 }

@@ -29,23 +29,4 @@ struct nvml_api {
  * library stays loaded.  RC_NODEV when there is none. */
 enum rc nvml_load(struct arena *a, const char *lib, struct nvml_api *out, struct err *err) MUST_USE;
 
-/* ---- nvml_words.c: the library's numbers as words ---- */
-struct nvml_word {
-    int code;
-    const char *word; /* NULL ends a table */
-};
-extern const struct nvml_word nvml_brands[], nvml_archs[], nvml_compute_modes[],
-    nvml_virtualizations[], nvml_recoveries[], nvml_fabric_states[], nvml_addressings[],
-    nvml_link_ends[], nvml_p2p_states[];
-
-/* The word, or "code N" (in the arena) for a number that the table lacks. */
-const char *nvml_word(struct arena *a, const struct nvml_word *table, int code);
-/* The number of a word that nvml_word() gave; false for anything else. */
-bool nvml_code(const struct nvml_word *table, const char *word, int *out);
-
-enum { NVML_BDF_MAX = 24 };
-/* "00000000:1B:00.0" to sysfs's "0000:1b:00.0"; false when it is no address, and for
- * all ones, the driver's way to say none. */
-bool nvml_bdf(const char *text, char out[NVML_BDF_MAX]);
-
 #endif

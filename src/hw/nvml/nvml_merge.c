@@ -128,7 +128,7 @@ static void take_driver_gpus(struct merge *m, const struct hw_nvml *n)
     m->told = m->count;
 }
 
-static void claim(struct merge *m, struct hw_gpu *g, size_t at)
+static void gpu_claim(struct merge *m, struct hw_gpu *g, size_t at)
 {
     assert(!m->claimed[at]);
     m->claimed[at] = true;
@@ -140,7 +140,7 @@ static void claim_known(struct merge *m)
     for (size_t i = 0; i < m->count; i++)
         for (size_t j = 0; m->gpus[i].bdf && j < m->bus_count; j++)
             if (!m->claimed[j] && str_eq(m->gpus[i].bdf, m->bus[j]->bdf))
-                claim(m, &m->gpus[i], j);
+                gpu_claim(m, &m->gpus[i], j);
 }
 
 /* A GPU that could not be opened did not tell its address.  The driver numbers GPUs
@@ -158,7 +158,7 @@ static void claim_rest(struct merge *m, bool dead_only)
         gpus += !m->gpus[i].bdf;
     for (size_t i = 0; gpus > 0 && gpus == left_count && i < m->count; i++)
         if (!m->gpus[i].bdf)
-            claim(m, &m->gpus[i], left[next++]);
+            gpu_claim(m, &m->gpus[i], left[next++]);
 }
 
 /* ---- GPUs that the driver did not tell ---- */
@@ -264,7 +264,7 @@ static int by_address(const void *pa, const void *pb)
     return c ? c : (ia > ib) - (ia < ib);
 }
 
-static struct maybe position(const struct hw *hw, struct maybe index)
+static struct maybe gpu_position(const struct hw *hw, struct maybe index)
 {
     for (size_t i = 0; index.known && i < hw->gpus_count; i++)
         if (maybe_is(hw->gpus[i].index, index.v))
@@ -289,7 +289,7 @@ static void take_pairs(struct hw_build *b, const struct hw_nvml *n)
 
     for (size_t i = 0; i < count; i++) {
         struct hw_gpu_pair p = n->pairs[i];
-        struct maybe x = position(b->hw, p.a), y = position(b->hw, p.b);
+        struct maybe x = gpu_position(b->hw, p.a), y = gpu_position(b->hw, p.b);
 
         if (!x.known || !y.known || x.v == y.v)
             continue;

@@ -226,7 +226,7 @@ static void query_chip(struct nvml_query *q)
 }
 
 /* ---- what it has and does ---- */
-static struct maybe bytes(unsigned long long v)
+static struct maybe bytes_of(unsigned long long v)
 {
     return v <= INT64_MAX ? maybe_of((int64_t)v) : maybe_none();
 }
@@ -241,16 +241,16 @@ struct maybe query_memory(struct nvml_query *q, struct maybe *reserved, struct m
 
     if (rc == NVML_SUCCESS) {
         if (reserved)
-            *reserved = bytes(m2.reserved);
+            *reserved = bytes_of(m2.reserved);
         if (used)
-            *used = bytes(m2.used);
-        return bytes(m2.total);
+            *used = bytes_of(m2.used);
+        return bytes_of(m2.total);
     }
     if (!query_older(rc) || QUERY(q, DeviceGetMemoryInfo, (q->dev, &m1)) != NVML_SUCCESS)
         return maybe_none();
     if (used)
-        *used = bytes(m1.used);
-    return bytes(m1.total);
+        *used = bytes_of(m1.used);
+    return bytes_of(m1.total);
 }
 
 static void query_bus(struct nvml_query *q)
@@ -258,7 +258,7 @@ static void query_bus(struct nvml_query *q)
     struct nvml_bar1 bar1 = { 0 };
 
     if (QUERY(q, DeviceGetBAR1MemoryInfo, (q->dev, &bar1)) == NVML_SUCCESS)
-        q->gpu->bar1_bytes = bytes(bar1.total);
+        q->gpu->bar1_bytes = bytes_of(bar1.total);
     QUERY_UINT(q, DeviceGetCurrPcieLinkGeneration, pcie_gen);
     QUERY_UINT(q, DeviceGetMaxPcieLinkGeneration, pcie_gen_max);
     QUERY_UINT(q, DeviceGetCurrPcieLinkWidth, pcie_width);

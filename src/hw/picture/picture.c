@@ -453,15 +453,15 @@ static void name_block(const struct pic *p, struct pic_block *b)
 }
 
 /* ---- NVLink ---- */
-struct links {
+struct gpu_links {
     size_t min, max; /* up, a GPU that has any */
     int64_t speed;   /* MB/s a link; 0: not told */
     bool switched;
 };
 
-static struct links links_of(const struct hw *hw)
+static struct gpu_links links_of(const struct hw *hw)
 {
-    struct links l = { .min = SIZE_MAX };
+    struct gpu_links l = { .min = SIZE_MAX };
 
     for (size_t i = 0; i < hw->gpus_count; i++) {
         const struct hw_gpu *g = &hw->gpus[i];
@@ -505,7 +505,7 @@ static void nvlink_pairs(const struct hw *hw, struct buf *b)
 static void name_nvlink(struct pic *p)
 {
     const struct hw *hw = p->hw;
-    struct links l = links_of(hw);
+    struct gpu_links l = links_of(hw);
     struct buf b = { 0 };
 
     if (l.max == 0)

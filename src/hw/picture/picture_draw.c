@@ -272,8 +272,8 @@ void pic_layout(struct pic *p)
 
 /* ---- drawing ---- */
 /* Text cut to `room` units at the font's size. */
-static void text(struct buf *out, const char *cls, double x, double y, const char *anchor,
-                 double room, double size, const char *s)
+static void draw_text(struct buf *out, const char *cls, double x, double y, const char *anchor,
+                      double room, double size, const char *s)
 {
     bool bold = cls[0] == 't' || cls[0] == 'h' || cls[0] == 'b';
     size_t fits = (size_t)(room / (size * (bold ? CHAR_EM_BOLD : CHAR_EM))), used = 0;
@@ -320,15 +320,15 @@ static void draw_leaf(const struct pic_leaf *l, struct buf *out)
     if (!l->fault && !l->ghost && text_width(l->title, 13) * CHAR_EM_BOLD / CHAR_EM > room - mark)
         mark = 0; /* the name matters more than its lanes */
     svg_rect(out, cls, l->x, l->y, PIC_LEAF_W, l->h, 6);
-    text(out, "t", l->x + 8, l->y + 17, "start", room - mark, 13, l->title);
+    draw_text(out, "t", l->x + 8, l->y + 17, "start", room - mark, 13, l->title);
     if (mark > 0)
-        text(out, l->fault ? "bad" : "m", l->x + PIC_LEAF_W - 8, l->y + 17, "end", room, 10,
-             l->mark);
+        draw_text(out, l->fault ? "bad" : "m", l->x + PIC_LEAF_W - 8, l->y + 17, "end", room, 10,
+                  l->mark);
     for (int i = 0; i < 2; i++) {
         bool used = l->used >> i & 1;
 
-        text(out, "s", l->x + 8, l->y + 33 + 16 * i, "start", room - (used ? 32 : 0), 11,
-             l->lines[i]);
+        draw_text(out, "s", l->x + 8, l->y + 33 + 16 * i, "start", room - (used ? 32 : 0), 11,
+                  l->lines[i]);
         if (used)
             svg_text(out, "nccl", l->x + PIC_LEAF_W - 8, l->y + 33 + 16 * i, "end", "NCCL");
     }
@@ -371,8 +371,8 @@ static void draw_block(const struct pic *p, size_t at, struct buf *out)
     double w = b->w - PIC_RAIL_W, mark = *b->uplink ? text_width(b->uplink, 10) + 8 : 0;
 
     svg_rect(out, kind_class(b->kind), b->x, b->y, w, PIC_HEAD_H, 5);
-    text(out, "s", b->x + 8, b->y + 17, "start", w - 16 - mark, 11, b->title);
-    text(out, "m", b->x + w - 8, b->y + 17, "end", w - 16, 10, b->uplink);
+    draw_text(out, "s", b->x + 8, b->y + 17, "start", w - 16 - mark, 11, b->title);
+    draw_text(out, "m", b->x + w - 8, b->y + 17, "end", w - 16, 10, b->uplink);
     draw_wires(p, at, out);
 }
 
@@ -381,9 +381,9 @@ static void draw_numa(const struct pic_block *b, struct buf *out)
     double room = b->w - 2 * PIC_PAD;
 
     svg_rect(out, "numa", b->x, b->y, b->w, b->h, 12);
-    text(out, "t", b->x + PIC_PAD, b->y + 23, "start", room, 13, b->title);
-    text(out, "s", b->x + PIC_PAD, b->y + 41, "start", room, 11, b->lines[0]);
-    text(out, "s", b->x + PIC_PAD, b->y + 57, "start", room, 11, b->lines[1]);
+    draw_text(out, "t", b->x + PIC_PAD, b->y + 23, "start", room, 13, b->title);
+    draw_text(out, "s", b->x + PIC_PAD, b->y + 41, "start", room, 11, b->lines[0]);
+    draw_text(out, "s", b->x + PIC_PAD, b->y + 57, "start", room, 11, b->lines[1]);
 }
 
 /* Around the nodes of each socket that has several; they stand side by side. */
@@ -464,7 +464,7 @@ static void draw_nvlink(const struct pic *p, struct buf *out)
         svg_path(out, "rail", d);
     }
     svg_rect(out, "bar", PIC_MARGIN, y, w, BAR_H, 8);
-    text(out, "t", p->width / 2, y + 22, "middle", w - 20, 13, p->nvlink);
+    draw_text(out, "t", p->width / 2, y + 22, "middle", w - 20, 13, p->nvlink);
 }
 
 static void draw_title(const struct pic *p, struct buf *out)
@@ -476,7 +476,7 @@ static void draw_title(const struct pic *p, struct buf *out)
     show_part(&b, ", ", "%s", hw->place.hostname ? hw->place.hostname : "this machine");
     if (hw->place.product)
         show_part(&b, ", ", "%s", hw->place.product);
-    text(out, "h1", PIC_MARGIN, PIC_MARGIN + 22, "start", room, 22, buf_str(&b));
+    draw_text(out, "h1", PIC_MARGIN, PIC_MARGIN + 22, "start", room, 22, buf_str(&b));
     buf_reset(&b);
     if (hw->gpus_count)
         show_part(&b, ", ", "%zu x %s", hw->gpus_count,
@@ -493,7 +493,7 @@ static void draw_title(const struct pic *p, struct buf *out)
         show_part(&b, ", ", "NCCL goes by %s, not by the tree drawn", hw->nccl.topo_file);
     if (p->left_out)
         show_part(&b, ", ", "%zu more devices are not drawn", p->left_out);
-    text(out, "h2", PIC_MARGIN, PIC_MARGIN + 46, "start", room, 13, buf_str(&b));
+    draw_text(out, "h2", PIC_MARGIN, PIC_MARGIN + 46, "start", room, 13, buf_str(&b));
     buf_release(&b);
 }
 

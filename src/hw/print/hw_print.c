@@ -11,7 +11,7 @@
 #include <stdarg.h>
 
 /* ---- the frame ---- */
-void show_section(struct show *s, const char *title)
+void show_section(struct hw_print *s, const char *title)
 {
     if (s->out->len > 0)
         buf_addc(s->out, '\n');
@@ -19,7 +19,7 @@ void show_section(struct show *s, const char *title)
 }
 
 /* Prints one wrapped line; `text` has no newline. */
-static void put_line(struct show *s, enum table_colour c, const char *text, size_t len)
+static void put_line(struct hw_print *s, enum table_colour c, const char *text, size_t len)
 {
     size_t pad = 0;
 
@@ -55,7 +55,7 @@ static void add_cut(struct buf *out, const char *text, size_t max, size_t room)
         buf_adds(out, "…");
 }
 
-void show_line(struct show *s, enum table_colour c, const char *fmt, ...)
+void show_line(struct hw_print *s, enum table_colour c, const char *fmt, ...)
 {
     struct buf full = { 0 }, text = { 0 }, wrapped = { 0 };
     va_list ap;
@@ -75,7 +75,7 @@ void show_line(struct show *s, enum table_colour c, const char *fmt, ...)
     buf_release(&full);
 }
 
-void show_table(struct show *s, struct table *t)
+void show_table(struct hw_print *s, struct table *t)
 {
     table_print(t, &s->term, SHOW_INDENT, s->out);
     table_free(t);
@@ -222,7 +222,7 @@ static void machine_limits(const struct hw *hw, struct buf *b)
         show_part(b, ", ", "at most %" PRId64 " processes", p->pids_limit.v);
 }
 
-static void show_machine(struct show *s)
+static void show_machine(struct hw_print *s)
 {
     const struct hw_place *p = &s->hw->place;
     struct buf b = { 0 };
@@ -282,7 +282,7 @@ static bool numa_is_bare(const struct hw *hw, const struct hw_numa *n)
     return told && !n->cpus;
 }
 
-static void cpu_numa_bare(struct show *s, size_t *out_count)
+static void cpu_numa_bare(struct hw_print *s, size_t *out_count)
 {
     const struct hw *hw = s->hw;
     struct maybe memory = maybe_of(0);
@@ -302,7 +302,7 @@ static void cpu_numa_bare(struct show *s, size_t *out_count)
                   *out_count == 1 ? "" : "s", with, show_bytes(memory, size));
 }
 
-static void cpu_numa(struct show *s)
+static void cpu_numa(struct hw_print *s)
 {
     const struct hw *hw = s->hw;
     char size[UNITS_TEXT_MAX];
@@ -351,7 +351,7 @@ static void cpu_heading(const struct hw_cpu *c, struct buf *b)
         show_part(b, ", ", "%" PRId64 " thread%s", c->threads.v, c->threads.v == 1 ? "" : "s");
 }
 
-static void show_cpu(struct show *s)
+static void show_cpu(struct hw_print *s)
 {
     const struct hw_cpu *c = &s->hw->cpu;
     struct buf b = { 0 };
@@ -394,7 +394,7 @@ static void memory_of_gpus(const struct hw *hw, struct buf *out)
         buf_addf(out, " (%s of it the GPUs')", show_bytes(memory, text));
 }
 
-static void show_memory(struct show *s)
+static void show_memory(struct hw_print *s)
 {
     const struct hw_memory *m = &s->hw->memory;
     char text[UNITS_TEXT_MAX];
@@ -458,7 +458,7 @@ static void limits_kernel(const struct hw *hw, struct buf *b)
 }
 
 /* GPUDirect needs both a GPU and an RDMA device: silence elsewhere is no loss. */
-static void limits_gpudirect(struct show *s)
+static void limits_gpudirect(struct hw_print *s)
 {
     const struct hw_limits *l = &s->hw->limits;
     struct buf b = { 0 };
@@ -483,7 +483,7 @@ static void limits_gpudirect(struct show *s)
     buf_release(&b);
 }
 
-static void show_limits(struct show *s)
+static void show_limits(struct hw_print *s)
 {
     const struct hw_limits *l = &s->hw->limits;
     char text[UNITS_TEXT_MAX];
@@ -517,7 +517,7 @@ static const char *soft_name(const char *name)
     return show_str(name);
 }
 
-static void show_software(struct show *s)
+static void show_software(struct hw_print *s)
 {
     const struct hw *hw = s->hw;
     struct buf b = { 0 };
@@ -533,7 +533,7 @@ static void show_software(struct show *s)
     buf_release(&b);
 }
 
-static void show_extra(struct show *s, const struct show_section *x)
+static void show_extra(struct hw_print *s, const struct show_section *x)
 {
     if (!x || x->count == 0)
         return;
@@ -542,7 +542,7 @@ static void show_extra(struct show *s, const struct show_section *x)
         show_line(s, x->lines[i].colour, "%s", x->lines[i].text);
 }
 
-static void show_notes(struct show *s)
+static void show_notes(struct hw_print *s)
 {
     if (s->hw->notes_count == 0)
         return;
@@ -556,7 +556,7 @@ void hw_show(const struct hw *hw, const struct term *term, const struct show_sec
              struct buf *out)
 {
     struct buf page = { 0 };
-    struct show s = { .hw = hw, .term = *term, .out = &page };
+    struct hw_print s = { .hw = hw, .term = *term, .out = &page };
 
     if (s.term.width <= 0 || s.term.width > SHOW_WIDTH_MAX)
         s.term.width = SHOW_WIDTH_MAX;

@@ -56,7 +56,7 @@ static void daemon_word(struct buf *b, struct maybe running, const char *what)
         show_part(b, ", ", "%s %s", what, running.v ? "running" : "not running");
 }
 
-static void show_daemons(struct show *s)
+static void show_daemons(struct hw_print *s)
 {
     const struct hw_nvidia *n = &s->hw->nvidia;
     bool switched = n->nvswitches.known && n->nvswitches.v > 0;
@@ -151,7 +151,7 @@ static const char *on_off(struct maybe m)
     return !m.known ? "-" : m.v ? "on" : "off";
 }
 
-static void gpu_row(struct show *s, struct table *t, const struct hw_gpu *g)
+static void gpu_row(struct hw_print *s, struct table *t, const struct hw_gpu *g)
 {
     bool cut = s->term.width < NARROW && g->bdf && str_starts(g->bdf, "0000:");
     char text[UNITS_TEXT_MAX];
@@ -173,7 +173,7 @@ static void gpu_row(struct show *s, struct table *t, const struct hw_gpu *g)
     table_cell(t, state_colour(g->state), "%s", state_word(g->state));
 }
 
-static void gpu_table(struct show *s)
+static void gpu_table(struct hw_print *s)
 {
     struct table *t = table_new();
 
@@ -196,8 +196,8 @@ static void gpu_table(struct show *s)
 /* ---- lines that several GPUs share ---- */
 /* Prints "GPU 0-7: text" once for all GPUs of the same text; `make` leaves `b` empty
  * for a GPU it has nothing to say about. */
-static void grouped(struct show *s, enum table_colour c, const char *word,
-                    void (*make)(const struct hw *hw, const struct hw_gpu *g, struct buf *b))
+static void show_grouped(struct hw_print *s, enum table_colour c, const char *word,
+                         void (*make)(const struct hw *hw, const struct hw_gpu *g, struct buf *b))
 {
     const struct hw *hw = s->hw;
     size_t count = hw->gpus_count < SHOW_IDS_MAX ? hw->gpus_count : SHOW_IDS_MAX;
@@ -234,13 +234,13 @@ static void grouped(struct show *s, enum table_colour c, const char *word,
 }
 
 /* ---- NVLink ---- */
-struct links { /* one GPU's NVLinks, counted */
+struct nvlink_counts { /* one GPU's NVLinks, counted */
     size_t up, known, to_switch, to_gpu, to_other, gpus;
     int64_t speed; /* MB/s of the slowest that is up; 0: not told */
     int64_t total;
 };
 
-static void links_peer(struct links *l, const struct hw_nvlink *n, const char **peers)
+static void links_peer(struct nvlink_counts *l, const struct hw_nvlink *n, const char **peers)
 {
     size_t i = 0;
 
@@ -259,10 +259,10 @@ static void links_peer(struct links *l, const struct hw_nvlink *n, const char **
         peers[l->gpus++] = n->remote_bdf;
 }
 
-static struct links links_count(const struct hw_gpu *g)
+static struct nvlink_counts links_count(const struct hw_gpu *g)
 {
     const char *peers[NVLINK_PEERS_MAX];
-    struct links l = { 0 };
+    struct nvlink_counts l = { 0 };
 
     for (size_t i = 0; i < g->nvlinks_count; i++) {
         const struct hw_nvlink *n = &g->nvlinks[i];
@@ -283,7 +283,7 @@ static struct links links_count(const struct hw_gpu *g)
 
 static void nvlink_text(const struct hw *hw, const struct hw_gpu *g, struct buf *b)
 {
-    struct links l = links_count(g);
+    struct nvlink_counts l = links_count(g);
 
     (void)hw;
     if (l.known == 0 || l.up == 0)
@@ -343,7 +343,7 @@ static void fault_state(const struct hw_gpu *g, struct buf *b)
 
 static void fault_nvlink(const struct hw_gpu *g, struct buf *b)
 {
-    struct links l = links_count(g);
+    struct nvlink_counts l = links_count(g);
 
     if (l.up > 0 && (int64_t)l.up < l.total)
         show_part(b, "; ", "%zu of %" PRId64 " NVLinks are up", l.up, l.total);
@@ -375,7 +375,7 @@ static void fault_text(const struct hw *hw, const struct hw_gpu *g, struct buf *
     fault_nvlink(g, b);
 }
 
-static void show_hung(struct show *s)
+static void show_hung(struct hw_print *s)
 {
     const struct hw_nvidia *n = &s->hw->nvidia;
     struct buf b = { 0 };
@@ -394,7 +394,7 @@ static void show_hung(struct show *s)
 }
 
 /* On the bus, but not ours to use: no fault, but a surprise to many. */
-static void show_unusable(struct show *s)
+static void show_unusable(struct hw_print *s)
 {
     size_t hidden = 0, bare = 0;
 
@@ -420,7 +420,7 @@ static bool pci_has_nvidia(const struct hw *hw)
     return false;
 }
 
-static void show_none(struct show *s)
+static void show_none(struct hw_print *s)
 {
     const struct hw_nvidia *n = &s->hw->nvidia;
 
@@ -434,7 +434,7 @@ static void show_none(struct show *s)
         show_line(s, COLOUR_DIM, "driver library: %s", n->nvml_error);
 }
 
-void show_gpus(struct show *s)
+void show_gpus(struct hw_print *s)
 {
     const struct hw *hw = s->hw;
     struct buf b = { 0 };
@@ -454,8 +454,8 @@ void show_gpus(struct show *s)
         show_line(s, COLOUR_YELLOW, "driver library: %s", hw->nvidia.nvml_error);
     show_hung(s);
     gpu_table(s);
-    grouped(s, COLOUR_NONE, "", nvlink_text);
-    grouped(s, COLOUR_NONE, "", mig_text);
+    show_grouped(s, COLOUR_NONE, "", nvlink_text);
+    show_grouped(s, COLOUR_NONE, "", mig_text);
     show_unusable(s);
-    grouped(s, COLOUR_RED, "PROBLEM: ", fault_text);
+    show_grouped(s, COLOUR_RED, "PROBLEM: ", fault_text);
 }

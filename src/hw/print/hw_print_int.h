@@ -14,7 +14,7 @@
 
 enum { SHOW_GUTTER = 10, SHOW_INDENT = 2, SHOW_TEXT_MAX = 64, SHOW_IDS_MAX = 256 };
 
-struct show {
+struct hw_print {
     const struct hw *hw;
     struct term term;
     struct buf *out;
@@ -22,11 +22,11 @@ struct show {
 };
 
 /* Starts a section: a blank line before all but the first. */
-void show_section(struct show *s, const char *title);
+void show_section(struct hw_print *s, const char *title);
 /* One line of the section, wrapped; the first one carries the title. */
-void show_line(struct show *s, enum table_colour c, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void show_line(struct hw_print *s, enum table_colour c, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* A table below the section's line; frees it. */
-void show_table(struct show *s, struct table *t);
+void show_table(struct hw_print *s, struct table *t);
 
 /* Appends to a list: `sep` before all but the first. */
 void show_part(struct buf *b, const char *sep, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -49,10 +49,10 @@ int show_path_rank(const char *path);
 struct maybe show_pcie_gen(const char *speed);
 
 /* The sections (hw_print_gpu.c, hw_print_net.c, show_disk.c). */
-void show_gpus(struct show *s);
-void show_rdma(struct show *s);
-void show_nets(struct show *s);
-void show_storage(struct show *s);
+void show_gpus(struct hw_print *s);
+void show_rdma(struct hw_print *s);
+void show_nets(struct hw_print *s);
+void show_storage(struct hw_print *s);
 
 /* ---- NICs in one order, for the matrix and the picture (hw_print_topo.c) ---- */
 struct show_nic {

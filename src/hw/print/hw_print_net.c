@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* hw_print_net: RDMA devices, network interfaces, disks and file systems of the page. */
-#include "base/str.h"
 #include "hw/print/hw_print_int.h"
+
+#include "base/str.h"
+#include "hw/hw_int.h"
 
 #include <inttypes.h>
 
@@ -80,7 +82,7 @@ static void rdma_name(struct table *t, const struct hw_rdma *r, const struct hw_
         table_cell(t, COLOUR_NONE, "%s%s", show_str(r->name), vf);
 }
 
-static void rdma_row(struct show *s, struct table *t, const struct hw_rdma *r,
+static void rdma_row(struct hw_print *s, struct table *t, const struct hw_rdma *r,
                      const struct hw_rdma_port *p)
 {
     static const struct hw_rdma_port unknown = { 0 };
@@ -108,7 +110,7 @@ static void rdma_row(struct show *s, struct table *t, const struct hw_rdma *r,
 }
 
 /* NCCL goes by what card and slot could do, so nobody else tells. */
-static void rdma_link_fault(struct show *s, const struct hw_rdma *r)
+static void rdma_link_fault(struct hw_print *s, const struct hw_rdma *r)
 {
     const struct hw_pci *p = hw_find_pci(s->hw, r->physfn ? r->physfn : show_str(r->bdf));
     struct maybe mbps = hw_rdma_link_short(s->hw, r);
@@ -123,7 +125,7 @@ static void rdma_link_fault(struct show *s, const struct hw_rdma *r)
 }
 
 /* A port that is down needs more than a word: what the cable says. */
-static void rdma_faults(struct show *s, const struct hw_rdma *r)
+static void rdma_faults(struct hw_print *s, const struct hw_rdma *r)
 {
     rdma_link_fault(s, r);
     for (size_t i = 0; i < r->ports_count; i++) {
@@ -143,7 +145,7 @@ static void rdma_faults(struct show *s, const struct hw_rdma *r)
     }
 }
 
-void show_rdma(struct show *s)
+void show_rdma(struct hw_print *s)
 {
     const struct hw *hw = s->hw;
     size_t foreign = 0;
@@ -267,7 +269,7 @@ static void net_row(struct table *t, const struct hw_net *n, bool numa, bool rdm
 }
 
 /* "14 more: 12 veth, 2 bridge". */
-static void nets_folded(struct show *s, size_t shown)
+static void nets_folded(struct hw_print *s, size_t shown)
 {
     const struct hw *hw = s->hw;
     struct buf kinds = { 0 };
@@ -297,7 +299,7 @@ static void nets_folded(struct show *s, size_t shown)
     buf_release(&kinds);
 }
 
-void show_nets(struct show *s)
+void show_nets(struct hw_print *s)
 {
     const struct hw *hw = s->hw;
     size_t listed = 0, shown = 0;
@@ -332,7 +334,7 @@ void show_nets(struct show *s)
 }
 
 /* ---- storage ---- */
-static void disk_table(struct show *s)
+static void disk_table(struct hw_print *s)
 {
     struct table *t = table_new();
     char text[UNITS_TEXT_MAX];
@@ -380,7 +382,7 @@ static void mount_row(struct table *t, const struct hw_mount *m)
     table_cell(t, COLOUR_NONE, "%s", show_str(m->source));
 }
 
-static size_t mount_table(struct show *s)
+static size_t mount_table(struct hw_print *s)
 {
     struct table *t = table_new();
     size_t shown = 0;
@@ -400,7 +402,7 @@ static size_t mount_table(struct show *s)
     return shown;
 }
 
-void show_storage(struct show *s)
+void show_storage(struct hw_print *s)
 {
     size_t disks = s->hw->disks_count, mounts;
 

@@ -55,7 +55,7 @@ struct matrix {
     size_t gpus, nic_count; /* those that fit */
 };
 
-static void label(const struct matrix *m, size_t i, char out[SHOW_TEXT_MAX])
+static void row_label(const struct matrix *m, size_t i, char out[SHOW_TEXT_MAX])
 {
     const struct hw_gpu *g = i < m->gpus ? &m->hw->gpus[i] : NULL;
 
@@ -119,7 +119,7 @@ static void matrix_print(const struct matrix *m, struct buf *out)
 
     table_col(t, "", TABLE_WHOLE);
     for (size_t i = 0; i < all; i++) {
-        label(m, i, name);
+        row_label(m, i, name);
         table_col(t, name, TABLE_WHOLE);
     }
     if (m->gpus) {
@@ -128,7 +128,7 @@ static void matrix_print(const struct matrix *m, struct buf *out)
     }
     for (size_t r = 0; r < all; r++) {
         table_row(t);
-        label(m, r, name);
+        row_label(m, r, name);
         table_cell(t, COLOUR_NONE, "%s", name);
         for (size_t c = 0; c < all; c++)
             table_cell(t, COLOUR_NONE, r == c ? " %s" : "%s", matrix_word(m, r, c));
@@ -147,7 +147,7 @@ static void json_device(const struct matrix *m, size_t i, struct json_out *w)
     const struct show_nic *n = g ? NULL : &m->nics[i - m->gpus];
     char name[SHOW_TEXT_MAX];
 
-    label(m, i, name);
+    row_label(m, i, name);
     json_obj(w);
     json_kv_str(w, "label", name);
     json_kv_str(w, "kind", g ? "gpu" : "nic");
@@ -198,7 +198,7 @@ static void legend_names(const struct matrix *m, struct buf *out)
         const struct hw_gpu *g = &m->hw->gpus[i];
         if (g->index.known)
             continue;
-        label(m, i, name);
+        row_label(m, i, name);
         buf_addf(out, "%s  %s: GPU at %s, %s\n", titled ? "" : "\nGPU Legend:\n\n", name,
                  show_str(g->bdf), show_str(g->state));
         titled = true;

@@ -81,18 +81,9 @@ struct maybe hw_cpulist_count(const char *list)
     return *list ? maybe_none() : maybe_of(count);
 }
 
-bool hw_cpulist_has(const char *list, unsigned cpu)
-{
-    unsigned first, last;
-
-    while (list && hw_cpulist_next(&list, &first, &last))
-        if (cpu >= first && cpu <= last)
-            return true;
-    return false;
-}
-
 /* ---- /proc/cpuinfo ---- */
-const char *hw_cpuinfo(struct hw_build *b)
+/* The first processor's block; "" when there is none. */
+static const char *cpuinfo_block(struct hw_build *b)
 {
     char text[CPUINFO_MAX];
     char *end;
@@ -113,7 +104,7 @@ const char *hw_cpuinfo_get(struct hw_build *b, const char *key)
 {
     size_t key_len = strlen(key);
 
-    for (const char *line = hw_cpuinfo(b); line && *line;) {
+    for (const char *line = cpuinfo_block(b); line && *line;) {
         const char *end = strchrnul(line, '\n');
         const char *p = line + key_len;
 
@@ -218,7 +209,7 @@ static void cpu_names(struct hw_build *b, struct hw_cpu *cpu)
 }
 
 /* ---- cores and packages ---- */
-struct package {
+struct cpu_package {
     unsigned first;  /* its first CPU online */
     int64_t id;      /* physical_package_id */
     int64_t threads; /* its CPUs online */
@@ -230,7 +221,7 @@ struct core_id {
 
 struct cores {
     unsigned char seen[HW_CPU_MAX / 8]; /* CPUs counted with a sibling already */
-    struct package packages[PACKAGES_MAX];
+    struct cpu_package packages[PACKAGES_MAX];
     size_t packages_count;
     int64_t cores;
     struct core_id ids[HW_CPU_MAX]; /* of CPUs that name no siblings */
@@ -247,14 +238,14 @@ static void bit_set(unsigned char *bits, unsigned i)
     bits[i / 8] |= (unsigned char)(1u << (i % 8));
 }
 
-static struct package *package_of(struct cores *c, int64_t id, unsigned cpu)
+static struct cpu_package *package_of(struct cores *c, int64_t id, unsigned cpu)
 {
     for (size_t i = 0; i < c->packages_count; i++)
         if (c->packages[i].id == id)
             return &c->packages[i];
     if (c->packages_count == PACKAGES_MAX)
         return NULL;
-    c->packages[c->packages_count] = (struct package){ .first = cpu, .id = id };
+    c->packages[c->packages_count] = (struct cpu_package){ .first = cpu, .id = id };
     return &c->packages[c->packages_count++];
 }
 
@@ -263,7 +254,7 @@ static bool core_count(struct hw_build *b, struct cores *c, unsigned cpu)
 {
     char line[ROOT_LINE_MAX];
     struct maybe id = root_int(b->root, CPU_DIR "/cpu%u/topology/physical_package_id", cpu);
-    struct package *p = id.known ? package_of(c, id.v, cpu) : NULL;
+    struct cpu_package *p = id.known ? package_of(c, id.v, cpu) : NULL;
     const char *pos = line;
     unsigned first, last;
 

@@ -74,7 +74,7 @@ static struct file_links links_of(const struct hw *hw, const struct topo_xml *t,
     return l;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t least_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -90,9 +90,9 @@ static const char *gpus_path(struct hw_build *b, const struct topo_xml *t, size_
         out.direct = hw_gpu_links(g, h, &out.switched);
     if (!back.listed)
         back.direct = hw_gpu_links(h, g, &back.switched);
-    links = least(out.direct, back.direct);
+    links = least_of(out.direct, back.direct);
     if (links <= 0)
-        links = least(out.switched, back.switched);
+        links = least_of(out.switched, back.switched);
     return links > 0 ? arena_printf(b->a, "NV%lld", (long long)links) : topo_xml_path(t, at, to);
 }
 

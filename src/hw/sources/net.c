@@ -36,7 +36,7 @@ static const uint64_t RTF_LOCAL_ = 0x80000000;
 /* ---- interfaces ---- */
 
 /* DEVTYPE of the uevent file: "vlan", "wireguard", "macvlan", …; NULL: none. */
-static const char *devtype(struct hw_build *b, const char *name)
+static const char *net_devtype(struct hw_build *b, const char *name)
 {
     char path[ROOT_PATH_MAX], text[NET_UEVENT_MAX];
     char *at, *end;
@@ -88,7 +88,7 @@ static const char *kind_of(struct hw_build *b, const char *name, struct maybe if
         return "bridge";
     if (root_exists(b->root, "/sys/class/net/%s/tun_flags", name))
         return "tun";
-    dev = devtype(b, name);
+    dev = net_devtype(b, name);
     if (root_exists(b->root, "/sys/class/net/%s/device", name))
         return str_eq(dev, "vlan") ? dev : "physical";
     return dev ? dev : kind_of_virtual(b, name, ifindex);
@@ -181,7 +181,7 @@ struct route_list {
 };
 
 /* Cuts a line at white space, in place; words beyond NET_WORDS_MAX are left out. */
-static size_t split(char *line, char *words[NET_WORDS_MAX])
+static size_t line_split(char *line, char *words[NET_WORDS_MAX])
 {
     size_t n = 0;
 
@@ -252,13 +252,13 @@ static struct maybe mask_prefix(const unsigned char mask[4])
 }
 
 /* "Iface Destination Gateway Flags RefCnt Use Metric Mask …"; the heading has no flags. */
-static bool route4(struct arena *a, char *line, struct hw_route *out)
+static bool ipv4_route(struct arena *a, char *line, struct hw_route *out)
 {
     char *w[NET_WORDS_MAX];
     unsigned char dst[4], gw[4], mask[4];
     uint64_t flags;
 
-    if (split(line, w) < 8 || !str_to_u64(w[3], 16, &flags) || !(flags & RTF_UP_) ||
+    if (line_split(line, w) < 8 || !str_to_u64(w[3], 16, &flags) || !(flags & RTF_UP_) ||
         (flags & RTF_REJECT_) || !hex_to_ip4(w[1], dst) || !hex_to_ip4(w[2], gw) ||
         !hex_to_ip4(w[7], mask) || !name_is_sane(w[0]))
         return false;
@@ -273,13 +273,13 @@ static bool route4(struct arena *a, char *line, struct hw_route *out)
 
 /* "dst plen src plen via metric refs use flags dev", all hexadecimal.  The kernel's own
  * entries (local, anycast, multicast, unreachable) are no way to anywhere. */
-static bool route6(struct arena *a, char *line, struct hw_route *out)
+static bool ipv6_route(struct arena *a, char *line, struct hw_route *out)
 {
     char *w[NET_WORDS_MAX];
     unsigned char dst[16], gw[16];
     uint64_t flags, plen, metric;
 
-    if (split(line, w) < 10 || !hex_to_ip6(w[0], dst) || !str_to_u64(w[1], 16, &plen) ||
+    if (line_split(line, w) < 10 || !hex_to_ip6(w[0], dst) || !str_to_u64(w[1], 16, &plen) ||
         plen > 128 || !hex_to_ip6(w[4], gw) || !str_to_u64(w[5], 16, &metric) ||
         metric > UINT32_MAX || !str_to_u64(w[8], 16, &flags))
         return false;
@@ -465,8 +465,8 @@ void hw_src_net(struct hw_build *b)
     struct route_list l = { 0 };
     bool told;
 
-    told = read_routes(b, "/proc/net/route", &l, route4);
-    told = read_routes(b, "/proc/net/ipv6_route", &l, route6) || told;
+    told = read_routes(b, "/proc/net/route", &l, ipv4_route);
+    told = read_routes(b, "/proc/net/ipv6_route", &l, ipv6_route) || told;
     count_tables(b);
     read_ifs(b, &l);
     if (!told)

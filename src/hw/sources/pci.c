@@ -282,7 +282,7 @@ static void fill_place(struct hw_build *b, const char *dir, struct hw_pci *p)
     }
 }
 
-static void fill(struct hw_build *b, const char *dir, const char *bdf, struct hw_pci *p)
+static void pci_fill(struct hw_build *b, const char *dir, const char *bdf, struct hw_pci *p)
 {
     const char *group = root_link_name(b->root, b->a, "%s/iommu_group", dir);
 
@@ -330,7 +330,7 @@ static bool list_add(struct hw_build *b, struct pci_list *l, const char *dir, co
     VEC_GROW(l->items, l->count, l->cap);
     l->keys[l->count] = key;
     l->items[l->count] = (struct hw_pci){ 0 };
-    fill(b, dir, bdf, &l->items[l->count]);
+    pci_fill(b, dir, bdf, &l->items[l->count]);
     l->count++;
     return true;
 }
@@ -352,7 +352,7 @@ static void list_add_above(struct hw_build *b, struct pci_list *l, char *dir)
     }
 }
 
-static void consider(struct hw_build *b, struct pci_list *l, const char *name)
+static void pci_consider(struct hw_build *b, struct pci_list *l, const char *name)
 {
     char link[ROOT_PATH_MAX], dir[ROOT_PATH_MAX];
     struct maybe class_ = root_int(b->root, "/sys/bus/pci/devices/%s/class", name);
@@ -398,7 +398,7 @@ void hw_src_pci(struct hw_build *b)
     }
     for (size_t i = 0; i < names.count; i++)
         if (hw_bdf_key(names.items[i], &key))
-            consider(b, &l, names.items[i]);
+            pci_consider(b, &l, names.items[i]);
     if (l.cut)
         hw_note_add(b, "pci", "more than %d PCI functions of interest, the rest is left out",
                     PCI_KEPT_MAX);

@@ -40,7 +40,7 @@ enum {
     BDF_SLOT_LEN = 4          /* "00.0", the end of a PCI address */
 };
 
-struct names { /* of network devices, no name twice */
+struct netdev_names { /* of network devices, no name twice */
     const char *items[RDMA_NETDEVS_MAX];
     size_t count;
 };
@@ -48,7 +48,7 @@ struct names { /* of network devices, no name twice */
 /* ---- small texts ---- */
 
 /* A file's line, cut at RDMA_LINE_MAX; NULL when missing or empty. */
-static const char *attr(struct hw_build *b, const char *dir, const char *name)
+static const char *rdma_attr(struct hw_build *b, const char *dir, const char *name)
 {
     char line[RDMA_LINE_MAX];
 
@@ -167,7 +167,7 @@ static bool net_is_of(const struct hw_net *n, const struct hw_rdma *r, const uns
     return false;
 }
 
-static void names_add(struct names *l, const char *name)
+static void names_add(struct netdev_names *l, const char *name)
 {
     for (size_t i = 0; i < l->count; i++)
         if (str_eq(l->items[i], name))
@@ -179,7 +179,7 @@ static void names_add(struct names *l, const char *name)
 /* Those of the same function.  In a pod the directory may be missing or empty, while
  * the interface's own device link still leads here. */
 static void names_by_function(struct hw_build *b, const char *dir, const struct hw_rdma *r,
-                              struct names *l)
+                              struct netdev_names *l)
 {
     char path[ROOT_PATH_MAX];
     struct root_names names = { 0 };
@@ -212,7 +212,7 @@ static const struct hw_net *net_parent(struct hw_build *b, const struct hw_net *
 }
 
 /* The children of the interfaces that are in the list. */
-static void names_by_parent(struct hw_build *b, struct names *l)
+static void names_by_parent(struct hw_build *b, struct netdev_names *l)
 {
     size_t own = l->count;
 
@@ -225,7 +225,7 @@ static void names_by_parent(struct hw_build *b, struct names *l)
     }
 }
 
-static void claim(struct hw *hw, const char *netdev, const char *rdma)
+static void netdev_claim(struct hw *hw, const char *netdev, const char *rdma)
 {
     struct hw_net *n = net_find(hw, netdev);
 
@@ -279,7 +279,7 @@ static void fill_gids(struct hw_build *b, const char *port, const struct hw_rdma
 
 static const char *link_layer(struct hw_build *b, const char *port)
 {
-    const char *s = attr(b, port, "link_layer");
+    const char *s = rdma_attr(b, port, "link_layer");
 
     return str_eq(s, "InfiniBand") || str_eq(s, "Ethernet") ? s : NULL;
 }
@@ -299,10 +299,10 @@ static void fill_port(struct hw_build *b, const char *dir, const char *name,
     p->port = port_number(name);
     if (snprintf(port, sizeof(port), "%s/ports/%s", dir, name) >= (int)sizeof(port))
         return;
-    p->state = after_number(attr(b, port, "state"));
-    p->phys_state = after_number(attr(b, port, "phys_state"));
+    p->state = after_number(rdma_attr(b, port, "state"));
+    p->phys_state = after_number(rdma_attr(b, port, "phys_state"));
     p->link_layer = link_layer(b, port);
-    p->rate = attr(b, port, "rate");
+    p->rate = rdma_attr(b, port, "rate");
     p->rate_mbps = rate_mbps(p->rate);
     p->lid = root_int(b->root, "%s/lid", port);
     p->sm_lid = root_int(b->root, "%s/sm_lid", port);
@@ -373,12 +373,12 @@ static void fill_node(struct hw_build *b, const char *dir, struct hw_rdma *r)
 
 static void fill_dev(struct hw_build *b, const char *dir, struct hw_rdma *r)
 {
-    r->node_type = after_number(attr(b, dir, "node_type"));
-    r->node_guid = attr(b, dir, "node_guid");
-    r->sys_image_guid = attr(b, dir, "sys_image_guid");
-    r->hca = attr(b, dir, "hca_type");
-    r->board = attr(b, dir, "board_id");
-    r->firmware = attr(b, dir, "fw_ver");
+    r->node_type = after_number(rdma_attr(b, dir, "node_type"));
+    r->node_guid = rdma_attr(b, dir, "node_guid");
+    r->sys_image_guid = rdma_attr(b, dir, "sys_image_guid");
+    r->hca = rdma_attr(b, dir, "hca_type");
+    r->board = rdma_attr(b, dir, "board_id");
+    r->firmware = rdma_attr(b, dir, "fw_ver");
     fill_function(b, dir, r);
     fill_node(b, dir, r);
     fill_ports(b, dir, r);
@@ -387,12 +387,12 @@ static void fill_dev(struct hw_build *b, const char *dir, struct hw_rdma *r)
 /* The network devices of one device: by function, then those its GIDs name. */
 static void fill_netdevs(struct hw_build *b, const char *dir, struct hw_rdma *r)
 {
-    struct names l = { .count = 0 };
+    struct netdev_names l = { .count = 0 };
 
     names_by_function(b, dir, r, &l);
     names_by_parent(b, &l);
     for (size_t i = 0; i < l.count; i++)
-        claim(b->hw, l.items[i], r->name);
+        netdev_claim(b->hw, l.items[i], r->name);
     for (size_t i = 0; i < r->ports_count; i++)
         for (size_t k = 0; k < r->ports[i].gids_count; k++)
             if (r->ports[i].gids[k].ndev)
@@ -453,5 +453,5 @@ void hw_src_rdma(struct hw_build *b)
     /* Last: a function's own device goes before one that a GID table names. */
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < hw->rdma[i].netdevs_count; k++)
-            claim(hw, hw->rdma[i].netdevs[k], hw->rdma[i].name);
+            netdev_claim(hw, hw->rdma[i].netdevs[k], hw->rdma[i].name);
 }

@@ -6,7 +6,7 @@
  *
  * mlx5 says "Disabled" of every Ethernet port without a carrier, so the physical state does not
  * tell a spare port from a broken cable: that nobody gave its network device an address does. */
-#include "hw/hw.h"
+#include "hw/hw_int.h"
 
 #include "base/str.h"
 

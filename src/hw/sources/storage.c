@@ -29,7 +29,7 @@ static bool is_octal(char c, char max)
 }
 
 /* The kernel writes blanks and backslashes in a name as \ooo. */
-static void unescape(char *s)
+static void path_unescape(char *s)
 {
     char *w = s;
 
@@ -61,9 +61,9 @@ static bool mount_parse(char *line, struct hw_mountinfo *out)
         tail[n] = w;
     if (n < 2)
         return false;
-    unescape(head[3]);
-    unescape(head[4]);
-    unescape(tail[1]);
+    path_unescape(head[3]);
+    path_unescape(head[4]);
+    path_unescape(tail[1]);
     *out = (struct hw_mountinfo){
         .dev = head[2],
         .root = head[3],

@@ -27,9 +27,9 @@ static bool row_there(const struct nccl_against *o, const char *about, const cha
     return false;
 }
 
-void against_add_as(struct against *g, enum nccl_verdict verdict, const char *about,
-                    const char *what, const char *ours, const char *theirs, size_t line,
-                    const char *why)
+static void against_add_as(struct against *g, enum nccl_verdict verdict, const char *about,
+                           const char *what, const char *ours, const char *theirs, size_t line,
+                           const char *why)
 {
     struct nccl_against *o = g->out;
 
@@ -244,7 +244,7 @@ static void row_bootstrap(struct against *g, const struct log_facts *f)
 
 static void rows_sockets(struct against *g, const struct log_facts *f)
 {
-    const struct hw_net *nets[MATCH_IFS];
+    const struct hw_net *nets[FILTER_IFS];
     size_t count = iface_data_all(g->hw, nets, ARRAY_SIZE(nets));
 
     if (!f->sockets_count)
@@ -515,7 +515,7 @@ static void rows_pairs(struct against *g, const struct log_facts *f)
             row_pair(g, &f->pairs[i]);
 }
 
-void against_log_rows(struct against *g, const struct log_facts *f)
+static void against_log_rows(struct against *g, const struct log_facts *f)
 {
     row_network(g, f);
     row_bootstrap(g, f);

@@ -107,15 +107,13 @@ bool against_is_dev(const struct hw *hw, const char *said, size_t len, const cha
 /* Either text NULL: not known, and so untold. */
 void against_add(struct against *g, const char *about, const char *what, const char *ours,
                  const char *theirs, size_t line, const char *why);
-void against_add_as(struct against *g, enum nccl_verdict verdict, const char *about,
-                    const char *what, const char *ours, const char *theirs, size_t line,
-                    const char *why);
 void against_port(struct against *g, const struct nccl_port *p, bool theirs, size_t line);
 int against_gpu_at(const struct hw *hw, const char *bdf); /* -1: none */
 /* "GPU 3": the driver's number where it is known. */
 const char *against_gpu_name(struct against *g, size_t gpu);
-void against_log_rows(struct against *g, const struct log_facts *f);
 enum rc against_topo_rows(struct against *g, const char *text, size_t len,
                           struct err *err) MUST_USE;
+
+const char *nccl_verdict_name(enum nccl_verdict v); /* "same", "differs", "unknown" */
 
 #endif

@@ -21,7 +21,7 @@ struct log_line {
 };
 
 /* ---- small scanners: each moves *p on success alone ---- */
-static bool take(const char **p, const char *what)
+static bool take_text(const char **p, const char *what)
 {
     if (!str_starts(*p, what))
         return false;
@@ -59,12 +59,12 @@ static void skip_spaces(const char **p)
     *p += strspn(*p, " ");
 }
 
-static const char *kept(struct log_facts *f, const char *s)
+static const char *keep_text(struct log_facts *f, const char *s)
 {
     return arena_strdup(f->a, s);
 }
 
-static void answer(struct log_facts *f, struct log_answers *q, const char *value, size_t line)
+static void answer_add(struct log_facts *f, struct log_answers *q, const char *value, size_t line)
 {
     if (!value)
         return;
@@ -75,7 +75,7 @@ static void answer(struct log_facts *f, struct log_answers *q, const char *value
         return;
     if (!q->count)
         q->line = line;
-    q->values[q->count++] = kept(f, value);
+    q->values[q->count++] = keep_text(f, value);
 }
 
 /* ---- lines ---- */
@@ -175,19 +175,19 @@ static void says_ib(struct log_facts *f, const char *p, size_t line)
 
         if (*p == '}')
             group = false;
-        if (*p++ != '[' || !take_number(&p, 10, &ignored) || !take(&p, "]"))
+        if (*p++ != '[' || !take_number(&p, 10, &ignored) || !take_text(&p, "]"))
             continue;
-        if (take(&p, "={")) {
+        if (take_text(&p, "={")) {
             group = true;
             place++;
             continue;
         }
         skip_spaces(&p);
         d.name = take_until(f->a, &p, ":; ");
-        if (!d.name || !take(&p, ":") || !take_number(&p, 10, &d.port))
+        if (!d.name || !take_text(&p, ":") || !take_number(&p, 10, &d.port))
             continue;
         p += strcspn(p, "/ ;"); /* rail and plane */
-        if (take(&p, "/"))
+        if (take_text(&p, "/"))
             d.layer = take_until(f->a, &p, " ,};/");
         d.index = group ? place : ++place;
         if (f->ib_count == NCCL_LOG_DEVS_MAX)
@@ -208,15 +208,15 @@ static bool take_address(struct log_facts *f, const char **p, struct log_dev *ou
     skip_spaces(p);
     if (**p == '[') {
         ++*p;
-        if (!take_number(p, 10, &ignored) || !take(p, "]"))
+        if (!take_number(p, 10, &ignored) || !take_text(p, "]"))
             return false;
     }
     out->name = take_until(f->a, p, ": <");
-    if (!out->name || !take(p, ":"))
+    if (!out->name || !take_text(p, ":"))
         return false;
     out->addr = take_until(f->a, p, "%< ");
     *p += strcspn(*p, "< ");
-    if (!out->addr || !take(p, "<"))
+    if (!out->addr || !take_text(p, "<"))
         return false;
     *p += strcspn(*p, " ");
     return true;
@@ -243,8 +243,8 @@ static void says_bootstrap(struct log_facts *f, const char *p, size_t line)
 
     if (!take_address(f, &p, &d))
         return;
-    answer(f, &f->bootstrap, d.name, line);
-    answer(f, &f->bootstrap_addr, d.addr, line);
+    answer_add(f, &f->bootstrap, d.name, line);
+    answer_add(f, &f->bootstrap_addr, d.addr, line);
 }
 
 static const char *bdf_text(struct log_facts *f, int64_t id)
@@ -268,7 +268,7 @@ static void says_rank(struct log_facts *f, const char *says, const struct log_li
     if (!take_number(&p, 10, &r.rank) || !(p = strstr(p, " nvmlDev ")))
         return;
     p += 9;
-    if (!take_number(&p, 10, &r.nvml) || !take(&p, " busId ") || !take_number(&p, 16, &bus))
+    if (!take_number(&p, 10, &r.nvml) || !take_text(&p, " busId ") || !take_number(&p, 16, &bus))
         return;
     for (size_t i = 0; i < f->ranks_count; i++)
         if (f->ranks[i].pid == r.pid && f->ranks[i].rank == r.rank && f->ranks[i].nvml == r.nvml)
@@ -296,7 +296,7 @@ static void add_pair(struct log_facts *f, const struct log_pair *p)
 static bool take_net(struct log_facts *f, const char *p, struct log_pair *out)
 {
     out->detail = take_until(f->a, &p, "/");
-    if (!out->detail || !take(&p, "/") || !take_number(&p, 10, &out->dev))
+    if (!out->detail || !take_text(&p, "/") || !take_number(&p, 10, &out->dev))
         return false;
     out->pxn = *p == '(' && isdigit((unsigned char)p[1]);
     out->gdr = strstr(p, "/GDRDMA") != NULL;
@@ -313,36 +313,36 @@ static void says_channel(struct log_facts *f, const char *p, size_t line)
 
     if (!take_number(&p, 10, &channel))
         return;
-    if (take(&p, "/") && !take_number(&p, 10, &second))
+    if (take_text(&p, "/") && !take_number(&p, 10, &second))
         return;
     skip_spaces(&p);
-    if (!take(&p, ":"))
+    if (!take_text(&p, ":"))
         return;
     skip_spaces(&p);
     if (!take_number(&p, 10, &rank))
         return;
     if (*p != '[') {
         if (second > 0)
-            answer(f, &f->channels, arena_printf(f->a, "%lld", (long long)second), line);
+            answer_add(f, &f->channels, arena_printf(f->a, "%lld", (long long)second), line);
         return;
     }
     ++p;
-    if (!take_number(&p, 10, &a) || !take(&p, "] -> ") || !take_number(&p, 10, &rank) ||
-        !take(&p, "[") || !take_number(&p, 10, &b) || !take(&p, "]"))
+    if (!take_number(&p, 10, &a) || !take_text(&p, "] -> ") || !take_number(&p, 10, &rank) ||
+        !take_text(&p, "[") || !take_number(&p, 10, &b) || !take_text(&p, "]"))
         return;
-    receive = take(&p, " [receive]");
+    receive = take_text(&p, " [receive]");
     if (!receive)
-        (void)take(&p, " [send]");
-    if (!take(&p, " via "))
+        (void)take_text(&p, " [send]");
+    if (!take_text(&p, " via "))
         return;
     c.from = receive ? b : a;
     c.to = receive ? a : b;
-    if (take(&p, "P2P/"))
+    if (take_text(&p, "P2P/"))
         c.detail = take_until(f->a, &p, " ");
-    else if (take(&p, "SHM/")) {
+    else if (take_text(&p, "SHM/")) {
         c.via = LOG_SHM;
         c.detail = take_until(f->a, &p, " ");
-    } else if (take(&p, "NET/")) {
+    } else if (take_text(&p, "NET/")) {
         c.via = LOG_NET;
         if (!take_net(f, p, &c))
             return;
@@ -374,16 +374,16 @@ static bool take_reach(struct log_facts *f, const char **p, const struct log_lin
     const char *word;
     int64_t id;
 
-    if (take(p, "/")) {
-        if (!(*p = strstr(*p, " (rank ")) || !take(p, " (rank ") ||
-            !(word = take_until(f->a, p, ")")) || !take(p, ") - NET/") ||
-            !take_number(p, 10, &id) || !take(p, "-") || !take_number(p, 10, &out->dev))
+    if (take_text(p, "/")) {
+        if (!(*p = strstr(*p, " (rank ")) || !take_text(p, " (rank ") ||
+            !(word = take_until(f->a, p, ")")) || !take_text(p, ") - NET/") ||
+            !take_number(p, 10, &id) || !take_text(p, "-") || !take_number(p, 10, &out->dev))
             return false;
         out->gpu = gpu_of(f, l, word);
         out->pxn = strstr(*p, "using PXN via") != NULL;
         return true;
     }
-    if (!take(p, " ") || !(word = take_until(f->a, p, " ")) || !take(p, " / HCA ") ||
+    if (!take_text(p, " ") || !(word = take_until(f->a, p, " ")) || !take_text(p, " / HCA ") ||
         !take_number(p, 16, &id))
         return false;
     out->gpu = gpu_of(f, l, word);
@@ -399,7 +399,7 @@ static void says_reach(struct log_facts *f, const char *p, bool on, const struct
     if (!take_reach(f, &p, l, &r))
         return;
     distance = strstr(p, "distance ");
-    if (distance && take(&distance, "distance "))
+    if (distance && take_text(&distance, "distance "))
         (void)take_number(&distance, 10, &r.distance);
     for (size_t i = 0; i < f->reach_count; i++)
         if (f->reach[i].gpu == r.gpu && f->reach[i].dev == r.dev && f->reach[i].on == r.on)
@@ -430,7 +430,7 @@ static void says_merged(struct log_facts *f, const char *p, size_t line)
 {
     struct log_dev d = { .line = line };
 
-    if (!take(&p, "[") || !take_number(&p, 10, &d.index) || !take(&p, "] name="))
+    if (!take_text(&p, "[") || !take_number(&p, 10, &d.index) || !take_text(&p, "] name="))
         return;
     d.name = take_until(f->a, &p, " ");
     for (size_t i = 0; i < f->merged_count; i++)
@@ -448,7 +448,8 @@ static bool says_variable(struct log_facts *f, const char *p)
     bool number = true;
     char *value;
 
-    if (!name || !str_starts(name, "NCCL_") || (!take(&p, forms[0]) && !take(&p, forms[1])))
+    if (!name || !str_starts(name, "NCCL_") ||
+        (!take_text(&p, forms[0]) && !take_text(&p, forms[1])))
         return false;
     value = arena_strdup(f->a, p);
     for (char *q = value; *q; q++)
@@ -467,7 +468,7 @@ static bool says_variable(struct log_facts *f, const char *p)
 static bool take_any(const char **p, const char *const *forms, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (take(p, forms[i]))
+        if (take_text(p, forms[i]))
             return true;
     return false;
 }
@@ -489,7 +490,7 @@ static void says_net(struct log_facts *f, const char *p, size_t line)
     else if (TAKE_ANY(&p, "NET/IB : Made virtual device ", "NET/IB: Made virtual device "))
         says_merged(f, p, line);
     else if (TAKE_ANY(&p, "NET/Plugin: Loaded net plugin ", "NET/Plugin : Loaded net plugin "))
-        answer(f, &f->plugin, take_until(f->a, &p, "("), line);
+        answer_add(f, &f->plugin, take_until(f->a, &p, "("), line);
     else if ((q = strstr(p, ": GPU Direct RDMA ")))
         says_gdr(f, q + strlen(": GPU Direct RDMA "), line);
 }
@@ -498,11 +499,11 @@ static void says_mnnvl(struct log_facts *f, const char *p, size_t line)
 {
     int64_t on;
 
-    if (take_number(&p, 10, &on) && take(&p, " cliqueId "))
-        answer(f, &f->mnnvl, on ? "on" : "off", line);
+    if (take_number(&p, 10, &on) && take_text(&p, " cliqueId "))
+        answer_add(f, &f->mnnvl, on ? "on" : "off", line);
 }
 
-static void says(struct log_facts *f, const struct log_line *l)
+static void line_says(struct log_facts *f, const struct log_line *l)
 {
     const char *p = l->says;
     size_t line = l->number;
@@ -512,17 +513,17 @@ static void says(struct log_facts *f, const struct log_line *l)
         says_net(f, p, line);
     else if (TAKE_ANY(&p, "Bootstrap : Using", "Bootstrap: Using"))
         says_bootstrap(f, p, line);
-    else if (take(&p, "Using network "))
-        answer(f, &f->network, take_until(f->a, &p, ""), line);
-    else if (take(&p, "Channel "))
+    else if (take_text(&p, "Using network "))
+        answer_add(f, &f->network, take_until(f->a, &p, ""), line);
+    else if (take_text(&p, "Channel "))
         says_channel(f, p, line);
-    else if (take(&p, "GPU Direct RDMA Enabled for GPU"))
+    else if (take_text(&p, "GPU Direct RDMA Enabled for GPU"))
         says_reach(f, p, true, l);
-    else if (take(&p, "GPU Direct RDMA Disabled for GPU"))
+    else if (take_text(&p, "GPU Direct RDMA Disabled for GPU"))
         says_reach(f, p, false, l);
-    else if (take(&p, "NCCL version "))
-        answer(f, &f->version, take_until(f->a, &p, "+ "), line);
-    else if (take(&p, "MNNVL "))
+    else if (take_text(&p, "NCCL version "))
+        answer_add(f, &f->version, take_until(f->a, &p, "+ "), line);
+    else if (take_text(&p, "MNNVL "))
         says_mnnvl(f, p, line);
     else if (str_starts(p, "NCCL_"))
         (void)says_variable(f, p);
@@ -622,11 +623,11 @@ enum rc nccl_log_read(struct arena *a, const struct hw *hw, const char *host, co
 
         if (line_split(l)) {
             if (str_eq(l->host, f.host))
-                says(&f, l);
+                line_says(&f, l);
         } else {
             p = version_said(l->text);
             if (p)
-                answer(&f, &f.version, take_until(a, &p, "+ "), l->number);
+                answer_add(&f, &f.version, take_until(a, &p, "+ "), l->number);
         }
     }
     free(l);

@@ -211,7 +211,7 @@ static void rows_ports(struct topo_run *r)
 
 static void rows_interfaces(struct topo_run *r)
 {
-    const struct hw_net *nets[MATCH_IFS];
+    const struct hw_net *nets[FILTER_IFS];
     size_t count = r->rdma ? 0 : iface_data_all(r->g->hw, nets, ARRAY_SIZE(nets));
 
     for (size_t i = 0; i < count; i++) {

@@ -6,7 +6,7 @@
 #include "base/text/json.h"
 
 /* In the table rows of one kind with the same answers are one line: "GPU 0 and GPU 1, …". */
-static bool like(const struct nccl_against_row *a, const struct nccl_against_row *b)
+static bool rows_alike(const struct nccl_against_row *a, const struct nccl_against_row *b)
 {
     return a->verdict == b->verdict && str_eq(a->about, b->about) && str_eq(a->ours, b->ours) &&
            str_eq(a->theirs, b->theirs) && a->verdict != NCCL_DIFFERS;
@@ -15,7 +15,7 @@ static bool like(const struct nccl_against_row *a, const struct nccl_against_row
 static bool said_before(const struct nccl_against *g, size_t i)
 {
     for (size_t k = 0; k < i; k++)
-        if (like(&g->rows[k], &g->rows[i]))
+        if (rows_alike(&g->rows[k], &g->rows[i]))
             return true;
     return false;
 }
@@ -26,7 +26,7 @@ static void names_text(const struct nccl_against *g, size_t i, struct buf *out)
     size_t n = 0;
 
     for (size_t k = i; k < g->count; k++) {
-        if (k != i && !like(&g->rows[k], &g->rows[i]))
+        if (k != i && !rows_alike(&g->rows[k], &g->rows[i]))
             continue;
         if (n++ < NAMED_MAX)
             buf_addf(out, "%s%s", n > 1 ? ", " : "", g->rows[k].what);

@@ -167,7 +167,7 @@ static const char *ib_network(struct arena *a, const struct hw_rdma_port *hp)
 }
 
 /* The address NCCL's search ends on, or the first that works. */
-static const char *roce_network(struct sim *s, const struct hw_rdma_port *hp)
+static const char *roce_network(struct nccl_run *s, const struct hw_rdma_port *hp)
 {
     const struct hw_gid *g;
     struct gid_rule rule;
@@ -216,7 +216,7 @@ static const char *net_text(struct arena *a, const struct hw_net *n)
 
 /* Of a RoCE port whose link is down, and whose table of addresses is empty for that: the subnet
  * of its interface. */
-static const char *down_network(struct sim *s, const struct hw_rdma *r,
+static const char *down_network(struct nccl_run *s, const struct hw_rdma *r,
                                 const struct hw_rdma_port *hp)
 {
     const char *net = NULL;
@@ -231,7 +231,7 @@ static const char *down_network(struct sim *s, const struct hw_rdma *r,
 
 /* A port on which compute and storage share the cable (by VLANs) is not for storage:
  * every address of it would have to be. */
-static void look_at_port(struct sim *s, const bool *storage, struct nccl_port *p)
+static void look_at_port(struct nccl_run *s, const bool *storage, struct nccl_port *p)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
@@ -258,7 +258,7 @@ static void look_at_port(struct sim *s, const bool *storage, struct nccl_port *p
 
 /* A port whose link is down, of the model of one on that network that has no other use: it was
  * on that network, too. */
-static bool port_was_on(const struct sim *s, const struct nccl_port *down, const char *network)
+static bool port_was_on(const struct nccl_run *s, const struct nccl_port *down, const char *network)
 {
     const struct hw_rdma *mine = hw_find_rdma(s->hw, down->dev);
 
@@ -278,7 +278,7 @@ static bool port_was_on(const struct sim *s, const struct nccl_port *down, const
 /* An InfiniBand subnet is for storage as a whole when file systems are mounted over most of
  * its ports that are here.  Over a few of many they say it of these alone: those that servers
  * are reached by are told by their IP subnet, whatever else is on the same fabric. */
-static bool network_follows(const struct sim *s, const struct nccl_port *p)
+static bool network_follows(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct nccl_choice *c = s->c;
     size_t all = 0, same = 0;
@@ -296,7 +296,7 @@ static bool network_follows(const struct sim *s, const struct nccl_port *p)
     return str_eq(p->link_layer, "Ethernet") || 2 * same >= all;
 }
 
-void fabric_choose(struct sim *s)
+void fabric_choose(struct nccl_run *s)
 {
     bool *storage = fabric_storage_nets(s->a, s->hw), *spread;
     struct nccl_choice *c = s->c;

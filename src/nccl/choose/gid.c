@@ -63,7 +63,7 @@ bool gid_is_set(const struct gid *g)
 }
 
 /* To NCCL, which takes 169.254.0.0/16 for an address like any other. */
-static bool proper(const struct gid *g)
+static bool gid_is_proper(const struct gid *g)
 {
     return gid_is_set(g) && !is_fe80(g);
 }
@@ -94,7 +94,7 @@ bool gid_usable(const struct hw *hw, const struct hw_gid *g)
 {
     struct gid v;
 
-    return g && gid_parse(g->gid, &v) && proper(&v) && !gid_is_link_local(&v) &&
+    return g && gid_parse(g->gid, &v) && gid_is_proper(&v) && !gid_is_link_local(&v) &&
            gid_version(g) == 2 && device_here(hw, g);
 }
 
@@ -192,8 +192,8 @@ int64_t gid_scan(const struct hw_rdma_port *p, const struct gid_rule *rule)
         fam_b = gid_is_v4(&b) ? 4 : 6;
         if (fam_b != rule->family || !gid_in_range(&b, rule))
             continue;
-        if (fam_b != fam_a || (proper(&b) && gid_version(cand) == rule->version &&
-                               (gid_version(cur) != gid_version(cand) || !proper(&a))))
+        if (fam_b != fam_a || (gid_is_proper(&b) && gid_version(cand) == rule->version &&
+                               (gid_version(cur) != gid_version(cand) || !gid_is_proper(&a))))
             now = next;
     }
     return now;
@@ -209,7 +209,7 @@ int64_t gid_ib(const struct hw *hw, const struct hw_rdma_port *p)
 }
 
 /* What is wrong with a RoCE entry; NULL: nothing. */
-static const char *fault(struct sim *s, const struct hw_gid *g)
+static const char *gid_fault(struct nccl_run *s, const struct hw_gid *g)
 {
     struct gid v;
 
@@ -229,7 +229,8 @@ static const char *fault(struct sim *s, const struct hw_gid *g)
     return NULL;
 }
 
-static const char *how(struct sim *s, const struct hw_rdma_port *p, int64_t *out_index)
+static const char *gid_search_text(struct nccl_run *s, const struct hw_rdma_port *p,
+                                   int64_t *out_index)
 {
     int64_t pinned = nccl_env_int(s->hw, "NCCL_IB_GID_INDEX", -1);
     struct gid_rule rule;
@@ -253,13 +254,13 @@ static const char *how(struct sim *s, const struct hw_rdma_port *p, int64_t *out
                         rule.family, rule.version);
 }
 
-void gid_choose(struct sim *s, const struct hw_rdma_port *p, struct nccl_port *out)
+void gid_choose(struct nccl_run *s, const struct hw_rdma_port *p, struct nccl_port *out)
 {
     bool ib = str_eq(p->link_layer, "InfiniBand");
     int64_t index = 0;
-    const char *why = how(s, p, &index);
+    const char *why = gid_search_text(s, p, &index);
     const struct hw_gid *g = gid_at(p, index);
-    const char *bad = ib ? NULL : fault(s, g);
+    const char *bad = ib ? NULL : gid_fault(s, g);
 
     out->gid_index = maybe_of(index);
     if (g) {

@@ -22,25 +22,25 @@
 
 #include <arpa/inet.h>
 
-enum { LAND_NETS_MAX = 32 }; /* networks looked at a port */
+enum { GID_NETWORKS_MAX = 32 }; /* networks looked at a port */
 
-struct land_port {
+struct gid_networks_port {
     struct nccl_port *p;
     const struct hw_rdma_port *hp;
-    const char *nets[LAND_NETS_MAX]; /* of its usable addresses, each once */
-    bool storage[LAND_NETS_MAX];
+    const char *nets[GID_NETWORKS_MAX]; /* of its usable addresses, each once */
+    bool storage[GID_NETWORKS_MAX];
     size_t count;
     const char *at; /* where it lands; NULL: on no usable address, or not known */
 };
 
-struct land {
-    struct sim *s;
-    struct land_port *ports;
+struct gid_networks {
+    struct nccl_run *s;
+    struct gid_networks_port *ports;
     size_t count;
     struct gid_rule rule;
 };
 
-static bool port_has(const struct land_port *p, const char *net)
+static bool port_has(const struct gid_networks_port *p, const char *net)
 {
     for (size_t i = 0; i < p->count; i++)
         if (str_eq(p->nets[i], net))
@@ -48,7 +48,7 @@ static bool port_has(const struct land_port *p, const char *net)
     return false;
 }
 
-static bool port_stores(const struct land_port *p, const char *net)
+static bool port_stores(const struct gid_networks_port *p, const char *net)
 {
     for (size_t i = 0; i < p->count; i++)
         if (str_eq(p->nets[i], net))
@@ -63,11 +63,11 @@ static bool gid_of_family(const struct hw_gid *g, int family)
     return gid_parse(g->gid, &v) && gid_is_v4(&v) == (family == 4);
 }
 
-static void port_fill(struct land *l, const bool *storage, struct land_port *p)
+static void port_fill(struct gid_networks *l, const bool *storage, struct gid_networks_port *p)
 {
     const struct hw *hw = l->s->hw;
 
-    for (size_t i = 0; i < p->hp->gids_count && p->count < LAND_NETS_MAX; i++) {
+    for (size_t i = 0; i < p->hp->gids_count && p->count < GID_NETWORKS_MAX; i++) {
         const struct hw_gid *g = &p->hp->gids[i];
         const struct hw_net *n = g->ndev ? hw_find_net(hw, g->ndev) : NULL;
         const char *net;
@@ -82,7 +82,7 @@ static void port_fill(struct land *l, const bool *storage, struct land_port *p)
     }
 }
 
-static const char *port_lands(const struct land *l, const struct land_port *p,
+static const char *port_lands(const struct gid_networks *l, const struct gid_networks_port *p,
                               const struct gid_rule *rule)
 {
     const struct hw_gid *g = gid_at(p->hp, gid_scan(p->hp, rule));
@@ -90,13 +90,13 @@ static const char *port_lands(const struct land *l, const struct land_port *p,
     return gid_usable(l->s->hw, g) ? fabric_gid_network(l->s->a, l->s->hw, g) : NULL;
 }
 
-static bool port_lands_here(const struct land *l, const struct land_port *p)
+static bool port_lands_here(const struct gid_networks *l, const struct gid_networks_port *p)
 {
     return gid_usable(l->s->hw, gid_at(p->hp, gid_scan(p->hp, &l->rule)));
 }
 
 /* All on one network, or on rails. */
-static bool nets_agree(const struct land *l, const char *const *at)
+static bool nets_agree(const struct gid_networks *l, const char *const *at)
 {
     size_t largest = 0;
     bool own = true;
@@ -123,7 +123,7 @@ static bool rule_narrow(struct gid_rule *rule, const char *range)
 }
 
 /* With this range every port lands where it should. */
-static bool range_works(const struct land *l, const char *range, const char *const *target)
+static bool range_works(const struct gid_networks *l, const char *range, const char *const *target)
 {
     struct gid_rule rule = l->rule;
 
@@ -135,14 +135,14 @@ static bool range_works(const struct land *l, const char *range, const char *con
     return true;
 }
 
-struct answer { /* the best range so far */
+struct range_offer { /* the best range so far */
     const char *range;
     const char **target; /* where each port lands with it */
     size_t stay;         /* ports that land there already */
 };
 
-static void answer_offer(const struct land *l, const char *range, const char *const *target,
-                         struct answer *best)
+static void answer_offer(const struct gid_networks *l, const char *range, const char *const *target,
+                         struct range_offer *best)
 {
     size_t stay = 0;
 
@@ -159,8 +159,8 @@ static void answer_offer(const struct land *l, const char *range, const char *co
 }
 
 /* Networks that every port has; without file systems on them unless `storage`. */
-static void offer_common(const struct land *l, bool storage, const char **target,
-                         struct answer *best)
+static void offer_common(const struct gid_networks *l, bool storage, const char **target,
+                         struct range_offer *best)
 {
     for (size_t i = 0; i < l->ports[0].count; i++) {
         const char *net = l->ports[0].nets[i];
@@ -176,7 +176,7 @@ static void offer_common(const struct land *l, bool storage, const char **target
 }
 
 /* The first network of a port that no other has. */
-static const char *own_net(const struct land *l, size_t port)
+static const char *own_net(const struct gid_networks *l, size_t port)
 {
     for (size_t i = 0; i < l->ports[port].count; i++) {
         const char *net = l->ports[port].nets[i];
@@ -220,7 +220,7 @@ static const char *cover_range(struct arena *a, const char *const *nets, size_t 
     return most > 0 ? ip_net_text(a, &first, most) : NULL;
 }
 
-static void offer_rails(const struct land *l, const char **target, struct answer *best)
+static void offer_rails(const struct gid_networks *l, const char **target, struct range_offer *best)
 {
     for (size_t i = 0; i < l->count; i++) {
         target[i] = own_net(l, i);
@@ -233,7 +233,7 @@ static void offer_rails(const struct land *l, const char **target, struct answer
 /* ---- the answer ---- */
 
 /* "mlx5_0 on 10.1.0.0/16, mlx5_1 on 10.2.0.0/16; none of this namespace on mlx5_2, mlx5_3" */
-static const char *landing_text(const struct land *l)
+static const char *landing_text(const struct gid_networks *l)
 {
     struct buf b = { 0 }, lost = { 0 }, local = { 0 };
 
@@ -254,7 +254,8 @@ static const char *landing_text(const struct land *l)
     return nccl_text(l->s->a, &b);
 }
 
-static void ports_blame(struct land *l, const char *const *at, const struct answer *best)
+static void ports_blame(struct gid_networks *l, const char *const *at,
+                        const struct range_offer *best)
 {
     for (size_t i = 0; i < l->count; i++) {
         struct nccl_port *p = l->ports[i].p;
@@ -268,7 +269,8 @@ static void ports_blame(struct land *l, const char *const *at, const struct answ
     }
 }
 
-static bool net_is_vlan(const struct land *l, const struct land_port *p, const char *net)
+static bool net_is_vlan(const struct gid_networks *l, const struct gid_networks_port *p,
+                        const char *net)
 {
     for (size_t i = 0; i < p->hp->gids_count; i++) {
         const struct hw_gid *g = &p->hp->gids[i];
@@ -283,7 +285,8 @@ static bool net_is_vlan(const struct land *l, const struct land_port *p, const c
 /* File systems are on the ports' own network, the other is a VLAN: one network for all, and a
  * VLAN for something else, is as likely as a VLAN for training, and machines that lack it on
  * one port stay on the first. */
-static bool stores_doubt(struct land *l, const char *const *at, const struct answer *best)
+static bool stores_doubt(struct gid_networks *l, const char *const *at,
+                         const struct range_offer *best)
 {
     bool vlan = false;
 
@@ -302,8 +305,8 @@ static bool stores_doubt(struct land *l, const char *const *at, const struct ans
 }
 
 /* All land well, some on a network of file systems: each has a better one. */
-static bool land_stores(struct land *l, const char *const *at, const char **target,
-                        struct answer *best)
+static bool networks_store(struct gid_networks *l, const char *const *at, const char **target,
+                           struct range_offer *best)
 {
     struct nccl_choice *c = l->s->c;
     bool stores = false;
@@ -330,7 +333,8 @@ static bool land_stores(struct land *l, const char *const *at, const char **targ
 }
 
 /* The networks of a port that file systems do not claim: "10.1.0.0/16, 10.2.0.0/16". */
-static const char *port_nets(const struct land *l, const struct land_port *p, size_t *out_count)
+static const char *port_nets(const struct gid_networks *l, const struct gid_networks_port *p,
+                             size_t *out_count)
 {
     struct buf b = { 0 };
 
@@ -342,10 +346,10 @@ static const char *port_nets(const struct land *l, const struct land_port *p, si
 }
 
 /* Nothing tells which network of a port is for training: NCCL takes what came up first. */
-static void land_doubt(struct land *l, const char *const *at)
+static void networks_doubt(struct gid_networks *l, const char *const *at)
 {
     const char *range = cover_range(l->s->a, at, l->count), *nets = NULL;
-    const struct land_port *p = NULL;
+    const struct gid_networks_port *p = NULL;
     size_t count;
 
     for (size_t i = 0; i < l->count && !p; i++) {
@@ -365,12 +369,12 @@ static void land_doubt(struct land *l, const char *const *at)
 }
 
 /* False: the search fails on some port, and no range mends it. */
-static bool land_judge(struct land *l)
+static bool networks_judge(struct gid_networks *l)
 {
     const char **at = arena_array(l->s->a, const char *, l->count + 1);
     const char **target = arena_array(l->s->a, const char *, l->count + 1);
     struct nccl_choice *c = l->s->c;
-    struct answer best = { 0 };
+    struct range_offer best = { 0 };
     bool lost = false;
 
     for (size_t i = 0; i < l->count; i++) {
@@ -379,8 +383,8 @@ static bool land_judge(struct land *l)
     }
     best.target = arena_array(l->s->a, const char *, l->count + 1);
     if (nets_agree(l, at)) {
-        if (!land_stores(l, at, target, &best))
-            land_doubt(l, at);
+        if (!networks_store(l, at, target, &best))
+            networks_doubt(l, at);
         return true;
     }
     offer_rails(l, target, &best);
@@ -400,17 +404,18 @@ static bool land_judge(struct land *l)
     return true;
 }
 
-static bool land_fill(struct land *l)
+static bool networks_fill(struct gid_networks *l)
 {
     struct nccl_choice *c = l->s->c;
     bool *storage = fabric_storage_nets(l->s->a, l->s->hw);
 
     l->count = 0;
     for (size_t i = 0; i < c->ports_count; i++) {
-        struct land_port *p = &l->ports[l->count];
+        struct gid_networks_port *p = &l->ports[l->count];
 
-        *p = (struct land_port){ .p = &c->ports[i],
-                                 .hp = ports_find(l->s->hw, c->ports[i].dev, c->ports[i].port) };
+        *p = (struct gid_networks_port){
+            .p = &c->ports[i], .hp = ports_find(l->s->hw, c->ports[i].dev, c->ports[i].port)
+        };
         if (!p->p->wanted || !p->hp || !str_eq(p->p->link_layer, "Ethernet"))
             continue;
         port_fill(l, storage, p);
@@ -422,38 +427,38 @@ static bool land_fill(struct land *l)
     return l->count > 0;
 }
 
-void land_choose(struct sim *s)
+void gid_networks_choose(struct nccl_run *s)
 {
-    struct land l = { .s = s };
+    struct gid_networks l = { .s = s };
 
     if (nccl_env_int(s->hw, "NCCL_IB_GID_INDEX", -1) >= 0 || nccl_older_than(s->hw, 2, 21))
         return; /* then NCCL does not search */
-    l.ports = arena_array(s->a, struct land_port, s->c->ports_count + 1);
+    l.ports = arena_array(s->a, struct gid_networks_port, s->c->ports_count + 1);
     gid_rule_of(s->hw, &l.rule);
-    if (land_fill(&l) && land_judge(&l))
+    if (networks_fill(&l) && networks_judge(&l))
         return;
     if (nccl_env_of(s->hw, "NCCL_IB_ADDR_FAMILY"))
         return;
     l.rule = (struct gid_rule){ .family = 6, .version = l.rule.version };
-    if (land_fill(&l)) /* as NCCL_IB_ADDR_FAMILY=AF_INET6 will have it */
-        (void)land_judge(&l);
+    if (networks_fill(&l)) /* as NCCL_IB_ADDR_FAMILY=AF_INET6 will have it */
+        (void)networks_judge(&l);
 }
 
-bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t index,
-                       bool storage_too)
+bool gid_networks_agree_at(const struct hw *hw, const struct nccl_choice *c, int64_t index,
+                           bool storage_too)
 {
     struct arena a = { 0 };
-    struct sim s = { .hw = hw, .a = &a, .c = (struct nccl_choice *)c };
-    struct land l = { .s = &s, .rule = { .family = 4, .version = 2 } };
+    struct nccl_run s = { .hw = hw, .a = &a, .c = (struct nccl_choice *)c };
+    struct gid_networks l = { .s = &s, .rule = { .family = 4, .version = 2 } };
     const char **at = arena_array(&a, const char *, c->ports_count + 1);
     bool *storage = fabric_storage_nets(&a, hw), agree, stores = false;
 
-    l.ports = arena_array(&a, struct land_port, c->ports_count + 1);
+    l.ports = arena_array(&a, struct gid_networks_port, c->ports_count + 1);
     for (size_t i = 0; i < c->ports_count; i++) {
-        struct land_port *p = &l.ports[l.count];
+        struct gid_networks_port *p = &l.ports[l.count];
         const struct hw_gid *g;
 
-        *p = (struct land_port){ .hp = ports_find(hw, c->ports[i].dev, c->ports[i].port) };
+        *p = (struct gid_networks_port){ .hp = ports_find(hw, c->ports[i].dev, c->ports[i].port) };
         g = p->hp && c->ports[i].wanted ? gid_at(p->hp, index) : NULL;
         if (!g)
             continue;

@@ -12,7 +12,7 @@
 
 enum { WORD_MAX = 96, UUID_PREFIX = 4 };
 
-static size_t count_visible(const struct sim *s)
+static size_t count_visible(const struct nccl_run *s)
 {
     size_t n = 0;
 
@@ -102,7 +102,7 @@ static size_t mark_list(const struct hw *hw, const char *list, bool *marks, bool
     return found;
 }
 
-static void keep_marked(struct sim *s, const bool *marks)
+static void keep_marked(struct nccl_run *s, const bool *marks)
 {
     for (size_t i = 0; i < s->hw->gpus_count; i++)
         s->gpu_visible[i] = s->gpu_visible[i] && marks[i];
@@ -110,7 +110,7 @@ static void keep_marked(struct sim *s, const bool *marks)
 
 /* The runtime has already hidden what it was told to, and the indices are those of
  * the host: the list only counts when all it names are here and more are. */
-static void by_container(struct sim *s)
+static void by_container(struct nccl_run *s)
 {
     const char *list = nccl_env_of(s->hw, "NVIDIA_VISIBLE_DEVICES");
     bool *marks = arena_array(s->a, bool, s->hw->gpus_count + 1);
@@ -123,7 +123,7 @@ static void by_container(struct sim *s)
         keep_marked(s, marks);
 }
 
-static bool by_cuda(struct sim *s)
+static bool by_cuda(struct nccl_run *s)
 {
     const char *list = hw_env_get(s->hw, "CUDA_VISIBLE_DEVICES");
     bool *marks = arena_array(s->a, bool, s->hw->gpus_count + 1);
@@ -136,7 +136,7 @@ static bool by_cuda(struct sim *s)
     return true;
 }
 
-static const char *none_ok(struct sim *s)
+static const char *none_ok(struct nccl_run *s)
 {
     const struct hw_nvidia *nv = &s->hw->nvidia;
 
@@ -167,7 +167,7 @@ bool gpus_cut(const struct hw *hw, const bool *visible)
     return false;
 }
 
-void gpus_choose(struct sim *s)
+void gpus_choose(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     size_t ok, n;

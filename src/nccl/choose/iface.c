@@ -146,7 +146,7 @@ static const char *addr_of(const struct hw_net *n, const char *family)
     return NULL;
 }
 
-static bool among(const struct hw_net *const *list, size_t count, const struct hw_net *n)
+static bool net_is_among(const struct hw_net *const *list, size_t count, const struct hw_net *n)
 {
     for (size_t i = 0; i < count; i++)
         if (list[i] == n)
@@ -170,10 +170,10 @@ static size_t find_all(const struct hw *hw, const char *list, const struct hw_ne
     const char *only = family_only(hw);
     bool linked = !nccl_older_than(hw, 2, 28); /* older ones do not look */
     const struct hw_net **nets;
-    struct match m;
+    struct name_filter m;
     size_t count, found = 0;
 
-    match_parse(&m, list, MATCH_IFS);
+    name_filter_parse(&m, list, FILTER_IFS);
     nets = in_order(hw, &count);
     for (size_t f = 0; f < ARRAY_SIZE(families); f++) {
         if (only && !str_eq(only, families[f]))
@@ -182,7 +182,7 @@ static size_t find_all(const struct hw *hw, const char *list, const struct hw_ne
             const char *addr = addr_of(nets[i], families[f]);
 
             if (!addr || (linked && maybe_is(nets[i]->running, 0)) ||
-                !match_takes(&m, nets[i]->name, -1) || among(out, found, nets[i]))
+                !name_filter_takes(&m, nets[i]->name, -1) || net_is_among(out, found, nets[i]))
                 continue;
             if (found == 0)
                 *out_addr = addr;
@@ -249,7 +249,7 @@ const char *ip_net_text(struct arena *a, const struct ip *ip, int64_t bits)
 }
 
 /* The address of `n` that is `ip` (whole) or in its subnet; NULL: none. */
-static const char *holds(const struct hw_net *n, const struct ip *ip, bool whole)
+static const char *net_address_in(const struct hw_net *n, const struct ip *ip, bool whole)
 {
     for (size_t i = 0; i < n->addrs_count; i++) {
         int64_t bits =
@@ -271,7 +271,7 @@ static const struct hw_net *net_with(const struct hw *hw, const struct ip *ip, b
 
     nets = in_order(hw, &count);
     for (size_t i = 0; i < count && !found; i++)
-        if (holds(nets[i], ip, whole))
+        if (net_address_in(nets[i], ip, whole))
             found = nets[i];
     free(nets);
     return found;
@@ -351,7 +351,7 @@ static const struct hw_net *by_comm_id(const struct hw *hw, const char **out_add
     if (host && ip_parse(host, &ip))
         n = net_with(hw, &ip, false);
     if (n)
-        *out_addr = holds(n, &ip, false);
+        *out_addr = net_address_in(n, &ip, false);
     arena_release(&a);
     return n;
 }
@@ -449,7 +449,7 @@ struct maybe iface_fastest(const struct hw *hw, const struct hw_net *const *nets
 /* With this list NCCL starts over `peer`, and data has as much as without one. */
 static bool list_keeps(const struct hw *hw, const char *list, const char *peer)
 {
-    const struct hw_net *own[MATCH_IFS], *named[MATCH_IFS];
+    const struct hw_net *own[FILTER_IFS], *named[FILTER_IFS];
     size_t own_count = iface_default_all(hw, own, ARRAY_SIZE(own)), count;
     int64_t own_sum, sum;
     const char *addr;
@@ -465,7 +465,7 @@ static bool list_keeps(const struct hw *hw, const char *list, const char *peer)
 
 const char *iface_data_list(const struct hw *hw, struct arena *a, const char *peer)
 {
-    const struct hw_net *own[MATCH_IFS];
+    const struct hw_net *own[FILTER_IFS];
     size_t count = iface_default_all(hw, own, ARRAY_SIZE(own));
     const char *alone = arena_printf(a, "=%s", peer), *list;
     struct buf b = { 0 };
@@ -492,7 +492,8 @@ bool iface_addrs_known(const struct hw *hw)
 }
 
 /* The first interface of NCCL_SOCKET_IFNAME, or of NCCL's own order. */
-static const struct hw_net *find_wire(struct sim *s, const char **out_addr, const char **out_why)
+static const struct hw_net *find_wire(struct nccl_run *s, const char **out_addr,
+                                      const char **out_why)
 {
     const char *user = nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME");
     const struct hw_net *n;
@@ -504,18 +505,18 @@ static const struct hw_net *find_wire(struct sim *s, const char **out_addr, cons
 }
 
 /* No interface is left: which variable is to blame, and what becomes of it. */
-static void wire_stops(struct sim *s)
+static void wire_stops(struct nccl_run *s)
 {
     const char *user = nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME"), *only = family_only(s->hw);
     const char *family = str_eq(only, "inet6") ? "IPv6" : "IPv4";
     bool named = user && strlen(user) > 1, other = false;
     struct nccl_choice *c = s->c;
-    struct match m;
+    struct name_filter m;
 
-    match_parse(&m, named ? user : NULL, MATCH_IFS);
+    name_filter_parse(&m, named ? user : NULL, FILTER_IFS);
     for (size_t i = 0; i < s->hw->nets_count; i++)
         other = other || (s->hw->nets[i].addrs_count && !maybe_is(s->hw->nets[i].running, 0) &&
-                          match_takes(&m, s->hw->nets[i].name, -1));
+                          name_filter_takes(&m, s->hw->nets[i].name, -1));
     if (only && other) {
         c->stop_var = "NCCL_SOCKET_FAMILY";
         c->stop_why = arena_printf(
@@ -541,14 +542,14 @@ static bool comm_id_is_broken(const struct hw *hw)
     return id && (strlen(id) < 2 || *id == ':' || (*id == '[' && !strchr(id, ']')));
 }
 
-static void comm_id_stops(struct sim *s, const char *why)
+static void comm_id_stops(struct nccl_run *s, const char *why)
 {
     s->c->stop_var = "NCCL_COMM_ID";
     s->c->stop_why = why;
 }
 
 /* Bootstrap by NCCL_COMM_ID; *out is NULL where it stops, or where the name decides. */
-static void choose_by_id(struct sim *s, const struct hw_net **out)
+static void choose_by_id(struct nccl_run *s, const struct hw_net **out)
 {
     struct nccl_choice *c = s->c;
     const char *host = comm_id_host(s->hw, s->a);
@@ -599,7 +600,7 @@ static bool any_leaves(const struct hw *hw)
 }
 
 /* Why nobody else can be reached over the interface that NCCL starts over. */
-static const char *socket_fault(struct sim *s)
+static const char *socket_fault(struct nccl_run *s)
 {
     const struct nccl_choice *c = s->c;
     const struct hw_net *n = c->socket_if ? hw_find_net(s->hw, c->socket_if) : NULL;
@@ -620,7 +621,7 @@ static const char *socket_fault(struct sim *s)
     return NULL;
 }
 
-static void choose_socket(struct sim *s)
+static void choose_socket(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     const char *addr = NULL, *why = NULL;
@@ -704,7 +705,7 @@ size_t iface_able_all(const struct hw *hw, const struct hw_net **out, size_t max
 
 /* NCCL passes over an interface without an address, and a list that names it alone ends the job.
  * Where no address is known at all, nothing can be said against it. */
-static bool iface_is_open(const struct sim *s, const char *dev)
+static bool iface_is_open(const struct nccl_run *s, const char *dev)
 {
     const struct hw_net *n = hw_find_net(s->hw, dev), *found;
     const char *addr;
@@ -714,7 +715,7 @@ static bool iface_is_open(const struct sim *s, const char *dev)
             find_all(s->hw, arena_printf(s->a, "=%s", dev), &found, 1, &addr));
 }
 
-static bool by_peer(struct sim *s)
+static bool by_peer(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     const struct hw_route *r;
@@ -747,7 +748,7 @@ static bool by_peer(struct sim *s)
     return true;
 }
 
-static void choose_peer(struct sim *s)
+static void choose_peer(struct nccl_run *s)
 {
     const struct hw_route *r = default_route(s->hw);
     const struct hw_net *n = NULL, *able[2];
@@ -780,7 +781,7 @@ static void choose_peer(struct sim *s)
               : "more than one interface or none could be it.");
 }
 
-void iface_choose(struct sim *s)
+void iface_choose(struct nccl_run *s)
 {
     choose_socket(s);
     choose_peer(s);

@@ -14,12 +14,12 @@ static const char *const names[] = { "LOC", "NVL", "NVB", "C2C", "PIX",
                                      "PXB", "P2C", "PXN", "PHB", "SYS" };
 static_assert(ARRAY_SIZE(names) == LEVEL_SYS + 1, "a name for every level");
 
-const char *level_name(enum level l)
+const char *level_name(enum nccl_level l)
 {
     return l >= 0 && l <= LEVEL_SYS ? names[l] : NULL;
 }
 
-enum level level_of_path(const char *path)
+enum nccl_level level_of_path(const char *path)
 {
     if (!path)
         return LEVEL_NONE;
@@ -29,21 +29,21 @@ enum level level_of_path(const char *path)
         return LEVEL_PHB;
     for (int i = LEVEL_PIX; i <= LEVEL_SYS; i++)
         if (str_eq(path, names[i]))
-            return (enum level)i;
+            return (enum nccl_level)i;
     return LEVEL_NONE;
 }
 
-enum level level_parse(const char *text)
+enum nccl_level level_parse(const char *text)
 {
-    static const enum level old[] = { LEVEL_LOC, LEVEL_PIX, LEVEL_PXB,
-                                      LEVEL_PHB, LEVEL_SYS, LEVEL_SYS };
+    static const enum nccl_level old[] = { LEVEL_LOC, LEVEL_PIX, LEVEL_PXB,
+                                           LEVEL_PHB, LEVEL_SYS, LEVEL_SYS };
     long n;
 
     if (!text)
         return LEVEL_NONE;
     for (int i = 0; i <= LEVEL_SYS; i++)
         if (str_eq(text, names[i]))
-            return (enum level)i;
+            return (enum nccl_level)i;
     if (*text < '0' || *text > '9')
         return LEVEL_NONE;
     n = strtol(text, NULL, 0);
@@ -51,9 +51,9 @@ enum level level_parse(const char *text)
 }
 
 /* 2.26 brought the name C2C, 2.27 P2C; an older one knows neither. */
-enum level level_of_env(const struct hw *hw, const char *name)
+enum nccl_level level_of_env(const struct hw *hw, const char *name)
 {
-    enum level l = level_parse(nccl_env_of(hw, name));
+    enum nccl_level l = level_parse(nccl_env_of(hw, name));
 
     if ((l == LEVEL_C2C && nccl_older_than(hw, 2, 26)) ||
         (l == LEVEL_P2C && nccl_older_than(hw, 2, 27)))
@@ -75,21 +75,22 @@ bool level_on_c2c(const struct hw *hw)
 }
 
 /* 2.26 brought it, off; 2.27 turned it on. */
-bool level_gdr_c2c(const struct hw *hw)
+/* NCCL reads GPU memory over that link: unset, by version. */
+static bool level_gdr_c2c(const struct hw *hw)
 {
     return !nccl_older_than(hw, 2, 26) &&
            nccl_env_int(hw, "NCCL_NET_GDR_C2C", nccl_older_than(hw, 2, 27) ? 0 : 1) != 0;
 }
 
-struct ends { /* the PCI functions of a GPU and a NIC */
+struct pci_ends { /* the PCI functions of a GPU and a NIC */
     const struct hw_pci *gpu, *nic;
 };
 
-static struct ends ends_of(const struct hw *hw, size_t gpu, const char *nic)
+static struct pci_ends ends_of(const struct hw *hw, size_t gpu, const char *nic)
 {
     const struct hw_rdma *r = hw_find_rdma(hw, nic);
 
-    return (struct ends){
+    return (struct pci_ends){
         .gpu = hw->gpus[gpu].bdf ? hw_find_pci(hw, hw->gpus[gpu].bdf) : NULL,
         .nic = r && r->bdf ? hw_find_pci(hw, r->bdf) : NULL,
     };
@@ -97,7 +98,7 @@ static struct ends ends_of(const struct hw *hw, size_t gpu, const char *nic)
 
 /* Firmware that tells no NUMA node of a device (-1): NCCL makes a CPU of its own of those,
  * so that they are near each other and far from all whose node is known. */
-static enum level by_numa(const struct hw_pci *a, const struct hw_pci *b, enum level l)
+static enum nccl_level by_numa(const struct hw_pci *a, const struct hw_pci *b, enum nccl_level l)
 {
     if (!a || !b || !a->root || !b->root || str_eq(a->root, b->root))
         return l;
@@ -143,13 +144,13 @@ static const char *astray_path(const struct hw *hw, size_t gpu)
 }
 
 /* The nearest that any GPU has it there. */
-static enum level file_best(const struct hw *hw, const char *nic, enum file_place place)
+static enum nccl_level file_best(const struct hw *hw, const char *nic, enum file_place place)
 {
-    enum level best = LEVEL_SYS;
+    enum nccl_level best = LEVEL_SYS;
 
     for (size_t g = 0; g < hw->gpus_count; g++) {
         const struct hw_nccl_way *way = hw_nccl_way_nic(hw, g, nic);
-        enum level l = way ? level_of_path(way_path(way, place)) : LEVEL_NONE;
+        enum nccl_level l = way ? level_of_path(way_path(way, place)) : LEVEL_NONE;
 
         if (l != LEVEL_NONE && l < best)
             best = l;
@@ -161,7 +162,7 @@ static enum level file_best(const struct hw *hw, const char *nic, enum file_plac
 static bool astray_matters(const struct hw *hw, const char *nic)
 {
     for (size_t g = 0; g < hw->gpus_count; g++) {
-        enum level own = level_of_path(hw_distance_get(hw, g, nic));
+        enum nccl_level own = level_of_path(hw_distance_get(hw, g, nic));
 
         if (own != LEVEL_NONE && own != level_of_path(astray_path(hw, g)))
             return true;
@@ -186,15 +187,16 @@ static enum file_place place_of(const struct hw *hw, const char *nic)
 
 bool level_nic_lost(const struct hw *hw, const char *nic)
 {
-    enum level best = file_best(hw, nic, PLACE_OWN), have;
+    enum nccl_level best = file_best(hw, nic, PLACE_OWN), have;
 
     if (!hw_nccl_topo_used(hw) || level_nic_apart(hw, nic))
         return false;
     have = file_best(hw, nic, place_of(hw, nic));
     for (size_t g = 0; g < hw->gpus_count; g++) { /* not named at all: where it really is */
         const struct hw_nccl_way *way = hw_nccl_way_nic(hw, g, nic);
-        enum level l = way && maybe_is(way->named, 0) ? level_of_path(hw_distance_get(hw, g, nic))
-                                                      : LEVEL_NONE;
+        enum nccl_level l = way && maybe_is(way->named, 0)
+                                ? level_of_path(hw_distance_get(hw, g, nic))
+                                : LEVEL_NONE;
 
         best = l != LEVEL_NONE && l < best ? l : best;
     }
@@ -216,13 +218,13 @@ const char *level_nic_path(const struct hw *hw, size_t gpu, const char *nic)
 }
 
 /* From 2.27 on what meets at a CPU with a chip-to-chip link is P2C, not PHB. */
-enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
+enum nccl_level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
 {
     const char *path = level_nic_path(hw, gpu, nic);
-    enum level l = level_of_path(path);
+    enum nccl_level l = level_of_path(path);
 
     if (!hw_nccl_way_nic(hw, gpu, nic) && (!path || str_eq(path, "NODE"))) {
-        struct ends e = ends_of(hw, gpu, nic);
+        struct pci_ends e = ends_of(hw, gpu, nic);
 
         l = by_numa(e.gpu, e.nic, l);
     }
@@ -240,7 +242,7 @@ static struct maybe socket_of(const struct hw *hw, struct maybe numa)
 
 bool level_same_socket(const struct hw *hw, size_t gpu, const char *nic)
 {
-    struct ends e = ends_of(hw, gpu, nic);
+    struct pci_ends e = ends_of(hw, gpu, nic);
     struct maybe a = e.gpu ? socket_of(hw, e.gpu->numa) : maybe_none();
     struct maybe b = e.nic ? socket_of(hw, e.nic->numa) : maybe_none();
 
@@ -249,20 +251,20 @@ bool level_same_socket(const struct hw *hw, size_t gpu, const char *nic)
 
 int level_rank(const struct hw *hw, size_t gpu, const char *nic)
 {
-    enum level l = level_gpu_nic(hw, gpu, nic);
+    enum nccl_level l = level_gpu_nic(hw, gpu, nic);
 
     if (l == LEVEL_NONE)
         return -1;
     return 2 * (int)l + (l == LEVEL_SYS && !level_same_socket(hw, gpu, nic));
 }
 
-enum level level_gdr_default(const struct hw *hw)
+enum nccl_level level_gdr_default(const struct hw *hw)
 {
     return level_on_c2c(hw) && level_gdr_c2c(hw) && !nccl_older_than(hw, 2, 29) ? LEVEL_P2C
                                                                                 : LEVEL_PXB;
 }
 
-bool level_is_guest(const struct sim *s)
+bool level_is_guest(const struct nccl_run *s)
 {
     bool known = false;
 
@@ -271,7 +273,7 @@ bool level_is_guest(const struct sim *s)
         return false;
     for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++)
         for (size_t i = 0; s->gpu_visible[gpu] && i < s->c->ports_count; i++) {
-            enum level l =
+            enum nccl_level l =
                 s->c->ports[i].wanted ? level_gpu_nic(s->hw, gpu, s->c->ports[i].dev) : LEVEL_NONE;
 
             if (l != LEVEL_NONE && l < LEVEL_PHB)
@@ -284,7 +286,8 @@ bool level_is_guest(const struct sim *s)
 /* Is the way short enough for GPUDirect RDMA?  Up to 2.28 NCCL counts the way over the
  * chip-to-chip link as C2C, nearer than any PCIe switch, whatever level the user set beyond
  * that; from 2.29 on it is P2C, which a nearer level of the user's leaves out. */
-static bool within(const struct hw *hw, size_t gpu, enum level l, enum level limit)
+static bool within_gdr_limit(const struct hw *hw, size_t gpu, enum nccl_level l,
+                             enum nccl_level limit)
 {
     bool chip = l == LEVEL_P2C || (l == LEVEL_PHB && nccl_older_than(hw, 2, 27));
 
@@ -295,12 +298,12 @@ static bool within(const struct hw *hw, size_t gpu, enum level l, enum level lim
     return l <= limit;
 }
 
-enum level level_nic_best(const struct hw *hw, const char *nic)
+enum nccl_level level_nic_best(const struct hw *hw, const char *nic)
 {
-    enum level best = LEVEL_NONE;
+    enum nccl_level best = LEVEL_NONE;
 
     for (size_t i = 0; i < hw->gpus_count; i++) {
-        enum level l = level_gpu_nic(hw, i, nic);
+        enum nccl_level l = level_gpu_nic(hw, i, nic);
 
         if (l != LEVEL_NONE && (best == LEVEL_NONE || l < best))
             best = l;
@@ -310,7 +313,7 @@ enum level level_nic_best(const struct hw *hw, const char *nic)
 
 /* NCCL trusts AMD root complexes with two GPUs; before 2.23 it trusted all but those of
  * Arm, Intel and Zhaoxin, with any number. */
-enum level level_p2p_default(const struct hw *hw, const struct nccl_choice *c)
+enum nccl_level level_p2p_default(const struct hw *hw, const struct nccl_choice *c)
 {
     const char *vendor = hw->cpu.vendor;
     bool arm = str_eq(hw->cpu.arch, "aarch64");
@@ -325,9 +328,9 @@ enum level level_p2p_default(const struct hw *hw, const struct nccl_choice *c)
 }
 
 /* How far apart two GPUs may be for NCCL to let one read the other's memory. */
-static enum level p2p_limit(const struct sim *s)
+static enum nccl_level p2p_limit(const struct nccl_run *s)
 {
-    enum level user = level_of_env(s->hw, "NCCL_P2P_LEVEL");
+    enum nccl_level user = level_of_env(s->hw, "NCCL_P2P_LEVEL");
 
     if (nccl_env_int(s->hw, "NCCL_P2P_DISABLE", 0) == 1)
         return LEVEL_LOC;
@@ -348,7 +351,7 @@ static const struct hw_pci *gpu_pci(const struct hw *hw, struct maybe gpu)
     return bdf ? hw_find_pci(hw, bdf) : NULL;
 }
 
-enum level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p)
+enum nccl_level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p)
 {
     const struct hw_nccl_way *way =
         p->a.known && p->b.known ? hw_nccl_way_gpu(hw, (size_t)p->a.v, (size_t)p->b.v) : NULL;
@@ -376,7 +379,7 @@ static const struct hw_gpu_pair *pair_of(const struct hw *hw, size_t a, size_t b
 
 /* NVLink joins them, and NCCL uses it: else it leads even that way over the CPU, before it
  * looks for neighbours (PXN). */
-static bool nvlink_between(const struct sim *s, size_t a, size_t b)
+static bool nvlink_between(const struct nccl_run *s, size_t a, size_t b)
 {
     const struct hw_gpu_pair *p = pair_of(s->hw, a, b);
 
@@ -402,7 +405,7 @@ int64_t level_nvlink_mbps(const struct hw *hw, size_t a, size_t b)
 
 /* How near a neighbour must be to the NIC to send in our stead: from 2.28 on also by its
  * chip-to-chip link, in 2.27 when asked for. */
-static enum level pxn_limit(const struct hw *hw)
+static enum nccl_level pxn_limit(const struct hw *hw)
 {
     bool c2c = !nccl_older_than(hw, 2, 27) &&
                nccl_env_int(hw, "NCCL_PXN_C2C", nccl_older_than(hw, 2, 28) ? 0 : 1) != 0;
@@ -439,14 +442,14 @@ const char *level_gdr_support(const struct hw *hw)
     return dmabuf_off || hw->limits.dmabuf.known ? "none" : NULL;
 }
 
-static int64_t picked_width(const struct sim *s, size_t gpu, size_t port)
+static int64_t picked_width(const struct nccl_run *s, size_t gpu, size_t port)
 {
     int64_t way = s->direct_mbps[gpu * s->c->ports_count + port];
 
     return way < s->picked_mbps[port] ? way : s->picked_mbps[port];
 }
 
-static bool port_is_before(const struct sim *s, size_t gpu, size_t a, size_t b)
+static bool port_is_before(const struct nccl_run *s, size_t gpu, size_t a, size_t b)
 {
     int64_t wide = picked_width(s, gpu, a), other = picked_width(s, gpu, b);
     size_t at = gpu * s->c->ports_count;
@@ -456,9 +459,9 @@ static bool port_is_before(const struct sim *s, size_t gpu, size_t a, size_t b)
 
 /* The distance over PCIe among the ports in use.  From 2.29 on P2C is for the NICs that NCCL
  * takes for the GPU (widest, then nearest) only: to others it prefers a neighbour. */
-static enum level level_used(const struct sim *s, size_t gpu, size_t port)
+static enum nccl_level level_used(const struct nccl_run *s, size_t gpu, size_t port)
 {
-    enum level l = (enum level)s->levels[gpu * s->c->ports_count + port];
+    enum nccl_level l = (enum nccl_level)s->levels[gpu * s->c->ports_count + port];
 
     for (size_t i = 0; l == LEVEL_P2C && !nccl_older_than(s->hw, 2, 29) && i < s->c->ports_count;
          i++)
@@ -467,27 +470,28 @@ static enum level level_used(const struct sim *s, size_t gpu, size_t port)
     return l;
 }
 
-static enum level level_any(const struct sim *s, size_t gpu, size_t port)
+static enum nccl_level level_any(const struct nccl_run *s, size_t gpu, size_t port)
 {
-    return (enum level)s->levels[gpu * s->c->ports_count + port];
+    return (enum nccl_level)s->levels[gpu * s->c->ports_count + port];
 }
 
 /* `relay`, at `via` from a NIC, sends to it in the stead of `gpu`. */
-static bool is_relay(const struct sim *s, size_t gpu, size_t relay, enum level via,
-                     enum level limit)
+static bool is_relay(const struct nccl_run *s, size_t gpu, size_t relay, enum nccl_level via,
+                     enum nccl_level limit)
 {
     return relay != gpu && s->gpu_visible[relay] && via != LEVEL_NONE && via <= pxn_limit(s->hw) &&
-           within(s->hw, relay, via, limit) && nvlink_between(s, gpu, relay);
+           within_gdr_limit(s->hw, relay, via, limit) && nvlink_between(s, gpu, relay);
 }
 
 /* The distance NCCL goes by: its own, or, through NVLink, that of a neighbour that
  * sits at the NIC's switch (PXN) and itself gets GPUDirect RDMA there.  `of`: level_any() for
  * any set of ports, level_used() for those
  * that NCCL takes once it starts. */
-static enum level effective(const struct sim *s, size_t gpu, size_t port, enum level limit,
-                            enum level (*of)(const struct sim *s, size_t gpu, size_t port))
+static enum nccl_level
+effective_level(const struct nccl_run *s, size_t gpu, size_t port, enum nccl_level limit,
+                enum nccl_level (*of)(const struct nccl_run *s, size_t gpu, size_t port))
 {
-    enum level l = of(s, gpu, port);
+    enum nccl_level l = of(s, gpu, port);
 
     if (l <= LEVEL_PXN || str_eq(s->c->gdr_support, "none") ||
         nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1 || nccl_older_than(s->hw, 2, 12))
@@ -498,32 +502,32 @@ static enum level effective(const struct sim *s, size_t gpu, size_t port, enum l
     return l;
 }
 
-static enum level gdr_limit(const struct hw *hw)
+static enum nccl_level gdr_limit(const struct hw *hw)
 {
-    enum level user = level_of_env(hw, "NCCL_NET_GDR_LEVEL");
+    enum nccl_level user = level_of_env(hw, "NCCL_NET_GDR_LEVEL");
 
     return user == LEVEL_NONE ? level_gdr_default(hw) : user;
 }
 
-enum level level_direct(const struct sim *s, size_t gpu, size_t port)
+enum nccl_level level_direct(const struct nccl_run *s, size_t gpu, size_t port)
 {
-    enum level l = (enum level)s->levels[gpu * s->c->ports_count + port];
+    enum nccl_level l = (enum nccl_level)s->levels[gpu * s->c->ports_count + port];
 
     /* without GPUDirect RDMA the data takes the way over the CPU */
     if (l != LEVEL_NONE && l < LEVEL_PHB &&
-        (str_eq(s->c->gdr_support, "none") || !within(s->hw, gpu, l, gdr_limit(s->hw))))
+        (str_eq(s->c->gdr_support, "none") || !within_gdr_limit(s->hw, gpu, l, gdr_limit(s->hw))))
         return LEVEL_PHB;
     return l;
 }
 
-bool level_is_relay(const struct sim *s, size_t gpu, size_t relay, size_t port)
+bool level_is_relay(const struct nccl_run *s, size_t gpu, size_t relay, size_t port)
 {
     return is_relay(s, gpu, relay, level_any(s, relay, port), gdr_limit(s->hw));
 }
 
-enum level level_effective(const struct sim *s, size_t gpu, size_t port)
+enum nccl_level level_effective(const struct nccl_run *s, size_t gpu, size_t port)
 {
-    enum level l = effective(s, gpu, port, gdr_limit(s->hw), level_any);
+    enum nccl_level l = effective_level(s, gpu, port, gdr_limit(s->hw), level_any);
 
     return l == LEVEL_PXN ? l : level_direct(s, gpu, port);
 }
@@ -538,11 +542,11 @@ bool nccl_way_has(const struct nccl_way *w, const char *dev)
     return false;
 }
 
-static void gdr_one(struct sim *s, struct nccl_gdr *g, size_t port, enum level limit)
+static void gdr_one(struct nccl_run *s, struct nccl_gdr *g, size_t port, enum nccl_level limit)
 {
-    enum level l = effective(s, g->gpu, port, limit, level_used);
+    enum nccl_level l = effective_level(s, g->gpu, port, limit, level_used);
     const char *support = s->c->gdr_support;
-    bool near = within(s->hw, g->gpu, l, limit);
+    bool near = within_gdr_limit(s->hw, g->gpu, l, limit);
 
     g->path = level_name(l);
     if (gpu_without_gdr(&s->hw->gpus[g->gpu])) {
@@ -585,9 +589,9 @@ static bool first_port_of(const struct nccl_choice *c, size_t i)
     return c->ports[i].picked;
 }
 
-void level_choose_gdr(struct sim *s)
+void level_choose_gdr(struct nccl_run *s)
 {
-    enum level limit = gdr_limit(s->hw);
+    enum nccl_level limit = gdr_limit(s->hw);
     struct nccl_choice *c = s->c;
 
     c->gdr_level = level_name(limit);
@@ -611,7 +615,7 @@ static bool port_is_wanted(const struct nccl_choice *c, const char *dev)
 }
 
 /* Of one GPU, once every pair of GPU and NIC has been judged. */
-static void near_fill(struct sim *s, size_t gpu, struct nccl_near *out)
+static void near_fill(struct nccl_run *s, size_t gpu, struct nccl_near *out)
 {
     const struct nccl_choice *c = s->c;
     int best = -1;
@@ -640,7 +644,7 @@ static void near_fill(struct sim *s, size_t gpu, struct nccl_near *out)
     }
 }
 
-void level_choose_near(struct sim *s)
+void level_choose_near(struct nccl_run *s)
 {
     s->c->near = arena_array(s->a, struct nccl_near, s->hw->gpus_count + 1);
     for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++)
@@ -650,7 +654,7 @@ void level_choose_near(struct sim *s)
 /* ---- what ACS and the IOMMU do to it ---- */
 
 /* A pair behind one switch, and the port with ACS between them; NULL: none. */
-static const char *detour_port(const struct sim *s, bool *out_switch)
+static const char *detour_port(const struct nccl_run *s, bool *out_switch)
 {
     const struct hw *hw = s->hw;
     const char *port = NULL;
@@ -658,7 +662,7 @@ static const char *detour_port(const struct sim *s, bool *out_switch)
     for (size_t g = 0; g < hw->gpus_count && !port; g++) {
         for (size_t i = 0; i < s->c->ports_count && !port; i++) {
             const struct hw_rdma *r = hw_find_rdma(hw, s->c->ports[i].dev);
-            enum level l = (enum level)s->levels[g * s->c->ports_count + i];
+            enum nccl_level l = (enum nccl_level)s->levels[g * s->c->ports_count + i];
 
             if (!s->c->ports[i].wanted || !r)
                 continue;
@@ -669,7 +673,7 @@ static const char *detour_port(const struct sim *s, bool *out_switch)
             port = hw_acs_between(hw, hw->gpus[g].bdf, hw->gpus[h].bdf);
     }
     for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
-        enum level l = level_of_path(hw->gpu_pairs[i].path);
+        enum nccl_level l = level_of_path(hw->gpu_pairs[i].path);
 
         *out_switch = *out_switch || l == LEVEL_PIX || l == LEVEL_PXB;
     }
@@ -678,7 +682,7 @@ static const char *detour_port(const struct sim *s, bool *out_switch)
 
 /* A switch passes on directly what is addressed to a device below it.  Addresses that an IOMMU
  * translates are none of such, and go up; ACS sends requests up whatever their address. */
-void level_choose_detour(struct sim *s)
+void level_choose_detour(struct nccl_run *s)
 {
     bool arm = str_eq(s->hw->cpu.arch, "aarch64"), shared = false;
     const char *port = detour_port(s, &shared);
@@ -710,10 +714,10 @@ const char *level_unknown_why(const struct hw *hw, const struct nccl_choice *c)
                : c->gpus_why;
 }
 
-static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit,
+static void p2p_one(struct nccl_run *s, const struct hw_gpu_pair *p, enum nccl_level limit,
                     struct nccl_p2p *out)
 {
-    enum level l = level_gpu_pair(s->hw, p);
+    enum nccl_level l = level_gpu_pair(s->hw, p);
     bool no_shm = nccl_env_int(s->hw, "NCCL_SHM_DISABLE", 0) == 1;
     int64_t ignore = nccl_env_int(s->hw, "NCCL_IGNORE_DISABLED_P2P", 0);
     const char *instead = no_shm ? "  Shared memory is turned off, so data goes over the "
@@ -747,9 +751,9 @@ static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit
     }
 }
 
-void level_choose_p2p(struct sim *s)
+void level_choose_p2p(struct nccl_run *s)
 {
-    enum level limit = p2p_limit(s);
+    enum nccl_level limit = p2p_limit(s);
     struct nccl_choice *c = s->c;
 
     c->p2p_level = level_name(limit);

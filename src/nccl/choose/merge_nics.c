@@ -11,26 +11,26 @@
 
 #include "base/str.h"
 
-enum { FUSE_MAX = 4, FUSE_MAX_BEFORE_224 = 2 };
+enum { MERGE_MAX = 4, FUSE_MAX_BEFORE_224 = 2 };
 
 /* Ports of one card that this NCCL takes for one NIC. */
-static size_t fuse_max(const struct hw *hw)
+static size_t merge_max(const struct hw *hw)
 {
     if (nccl_older_than(hw, 2, 20) || nccl_env_int(hw, "NCCL_IB_MERGE_NICS", 1) == 0)
         return 1;
     if (nccl_older_than(hw, 2, 24))
         return FUSE_MAX_BEFORE_224;
-    return str_eq(nccl_env_of(hw, "NCCL_NET_MERGE_LEVEL"), "LOC") ? 1 : FUSE_MAX;
+    return str_eq(nccl_env_of(hw, "NCCL_NET_MERGE_LEVEL"), "LOC") ? 1 : MERGE_MAX;
 }
 
-static const char *image_guid(const struct sim *s, const struct nccl_port *p)
+static const char *image_guid(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
 
     return r ? r->sys_image_guid : NULL;
 }
 
-static const char *card_base(const struct sim *s, const struct nccl_port *p)
+static const char *card_base(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
 
@@ -39,7 +39,8 @@ static const char *card_base(const struct sim *s, const struct nccl_port *p)
 
 /* Before 2.24 NCCL also asks the card for its GUID: what a virtual machine shows at one bus may
  * be several cards.  Where none is told, the slot stands for it. */
-static bool cards_equal(const struct sim *s, const struct nccl_port *p, const struct nccl_port *q)
+static bool cards_equal(const struct nccl_run *s, const struct nccl_port *p,
+                        const struct nccl_port *q)
 {
     const char *a = card_base(s, p), *b = card_base(s, q);
     const char *dot = a ? strrchr(a, '.') : NULL;
@@ -54,9 +55,9 @@ static bool cards_equal(const struct sim *s, const struct nccl_port *p, const st
 }
 
 /* For each port of `set`, the first of its NIC. */
-static void fuse_cards(const struct sim *s, const bool *set, size_t *first)
+static void merge_cards(const struct nccl_run *s, const bool *set, size_t *first)
 {
-    size_t max = fuse_max(s->hw), count = s->c->ports_count;
+    size_t max = merge_max(s->hw), count = s->c->ports_count;
     size_t *members = arena_array(s->a, size_t, count + 1);
 
     for (size_t i = 0; i < count; i++) {
@@ -80,13 +81,13 @@ static void fuse_cards(const struct sim *s, const bool *set, size_t *first)
     }
 }
 
-struct fused fuse_ports(const struct sim *s, const bool *set)
+struct merged_nics merge_nics_of(const struct nccl_run *s, const bool *set)
 {
     size_t count = s->c->ports_count;
-    struct fused out = { .first = arena_array(s->a, size_t, count + 1),
-                         .rates = arena_array(s->a, int64_t, count + 1) };
+    struct merged_nics out = { .first = arena_array(s->a, size_t, count + 1),
+                               .rates = arena_array(s->a, int64_t, count + 1) };
 
-    fuse_cards(s, set, out.first);
+    merge_cards(s, set, out.first);
     for (size_t i = 0; i < count; i++)
         out.rates[out.first[i]] += score_port_mbps(s, &s->c->ports[i]);
     for (size_t i = 0; i < count; i++)

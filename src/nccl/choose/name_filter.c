@@ -9,9 +9,9 @@
 
 #include "base/str.h"
 
-static void entry_parse(struct match *m, const char *s, size_t len)
+static void entry_parse(struct name_filter *m, const char *s, size_t len)
 {
-    struct match_entry *e = &m->entries[m->count];
+    struct name_filter_entry *e = &m->entries[m->count];
     const char *colon = memchr(s, ':', len);
     size_t name = colon ? (size_t)(colon - s) : len;
 
@@ -28,9 +28,9 @@ static void entry_parse(struct match *m, const char *s, size_t len)
     m->count++;
 }
 
-void match_parse(struct match *m, const char *text, size_t max)
+void name_filter_parse(struct name_filter *m, const char *text, size_t max)
 {
-    *m = (struct match){ 0 };
+    *m = (struct name_filter){ 0 };
     if (!text)
         return;
     if (*text == '^') {
@@ -41,7 +41,7 @@ void match_parse(struct match *m, const char *text, size_t max)
         m->exact = true;
         text++;
     }
-    while (*text && m->count < max && m->count < MATCH_MAX) {
+    while (*text && m->count < max && m->count < FILTER_MAX) {
         size_t len = strcspn(text, ",");
 
         entry_parse(m, text, len);
@@ -49,27 +49,27 @@ void match_parse(struct match *m, const char *text, size_t max)
     }
 }
 
-void match_hcas(struct match *m, const struct hw *hw)
+void name_filter_hcas(struct name_filter *m, const struct hw *hw)
 {
-    match_parse(m, nccl_env_of(hw, "NCCL_IB_HCA"), nccl_ports_max(hw));
+    name_filter_parse(m, nccl_env_of(hw, "NCCL_IB_HCA"), nccl_ports_max(hw));
     for (size_t i = 0; nccl_older_patch(hw, 2, 30, 7) && i < m->count; i++)
         if (m->entries[i].open)
             m->entries[i].port = 0;
 }
 
-bool match_entry_takes(const struct match *m, const struct match_entry *e, const char *name,
-                       int64_t port)
+bool name_filter_entry_takes(const struct name_filter *m, const struct name_filter_entry *e,
+                             const char *name, int64_t port)
 {
     if (m->exact ? !str_eq(name, e->name) : !str_starts(name, e->name))
         return false;
     return port == -1 || e->port == -1 || port == e->port;
 }
 
-bool match_takes(const struct match *m, const char *name, int64_t port)
+bool name_filter_takes(const struct name_filter *m, const char *name, int64_t port)
 {
     bool hit = m->count == 0; /* no list: every name, which ^ turns round too */
 
     for (size_t i = 0; i < m->count && !hit; i++)
-        hit = match_entry_takes(m, &m->entries[i], name, port);
+        hit = name_filter_entry_takes(m, &m->entries[i], name, port);
     return hit != m->exclude;
 }

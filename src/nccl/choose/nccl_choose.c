@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nccl_choose: the whole choice of NCCL on one inventory, and its text for people. */
+/* nccl_choose: the whole choice of NCCL on one inventory. */
 #include "nccl/nccl_int.h"
 
 #include "base/str.h"
@@ -33,7 +33,7 @@ static bool has_plugin(const struct hw *hw)
 }
 
 /* EFA is no RDMA device that NCCL's own code takes. */
-static void choose_efa_off(struct sim *s)
+static void choose_efa_off(struct nccl_run *s)
 {
     const char *net = nccl_env_of(s->hw, "NCCL_NET"), *off = doubt_plugin_off(s->hw);
     bool stops = net && !strcasecmp(net, "IB");
@@ -49,7 +49,7 @@ static void choose_efa_off(struct sim *s)
     }
 }
 
-static void choose_gvnic(struct sim *s)
+static void choose_gvnic(struct nccl_run *s)
 {
     if (has_plugin(s->hw)) {
         s->c->net = NULL; /* neither sockets nor GPUDirect can be claimed */
@@ -73,7 +73,7 @@ static const char *slingshot_of(const struct hw *hw)
     return NULL;
 }
 
-static void choose_slingshot(struct sim *s, const char *nic)
+static void choose_slingshot(struct nccl_run *s, const char *nic)
 {
     if (has_plugin(s->hw)) {
         s->c->net = NULL;
@@ -91,7 +91,7 @@ static void choose_slingshot(struct sim *s, const char *nic)
 }
 
 /* The topology file is read before any device is looked at, in every job. */
-static void choose_stop(struct sim *s)
+static void choose_stop(struct nccl_run *s)
 {
     const struct hw *hw = s->hw;
 
@@ -109,7 +109,7 @@ static bool needs_ib(const struct hw *hw)
     return net && !strcasecmp(net, "IB");
 }
 
-static void choose_net(struct sim *s)
+static void choose_net(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     const char *start = c->socket_if ? c->socket_if : c->wire_if;
@@ -169,7 +169,7 @@ static void choose_net(struct sim *s)
     }
 }
 
-static void say_unknowns(struct sim *s)
+static void say_unknowns(struct nccl_run *s)
 {
     const struct nccl_choice *c = s->c;
     const struct hw_net *boot = c->socket_if ? hw_find_net(s->hw, c->socket_if) : NULL;
@@ -209,15 +209,16 @@ static void say_unknowns(struct sim *s)
         }
 }
 
-static void sim_begin(struct sim *s, const struct hw *hw, const char *peer, struct nccl_choice *out)
+static void sim_begin(struct nccl_run *s, const struct hw *hw, const char *peer,
+                      struct nccl_choice *out)
 {
-    *s = (struct sim){ .hw = hw, .c = out, .a = &out->arena };
+    *s = (struct nccl_run){ .hw = hw, .c = out, .a = &out->arena };
     s->peer = peer ? peer : iface_env_peer(hw, s->a, &s->peer_from);
 }
 
 void nccl_choose_once(const struct hw *hw, const char *peer, struct nccl_choice *out)
 {
-    struct sim s;
+    struct nccl_run s;
 
     *out = (struct nccl_choice){ 0 };
     sim_begin(&s, hw, peer, out);
@@ -231,7 +232,7 @@ void nccl_choose_once(const struct hw *hw, const char *peer, struct nccl_choice 
     level_choose_detour(&s);
     level_choose_p2p(&s);
     mnnvl_choose(&s);
-    nics_choose(&s);
+    nics_without_rdma_choose(&s);
     choose_net(&s);
     doubt_choose(&s);
     say_unknowns(&s);
@@ -239,7 +240,7 @@ void nccl_choose_once(const struct hw *hw, const char *peer, struct nccl_choice 
 
 void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *out)
 {
-    struct sim s;
+    struct nccl_run s;
 
     nccl_choose_once(hw, peer, out);
     sim_begin(&s, hw, peer, out);
@@ -255,115 +256,4 @@ void nccl_choice_release(struct nccl_choice *c)
 {
     arena_release(&c->arena);
     *c = (struct nccl_choice){ 0 };
-}
-
-/* ---- for people ---- */
-
-static void line(struct buf *out, int width, const char *label, const char *text)
-{
-    struct buf w = { 0 };
-
-    nccl_wrap(&w, "              ", text, (size_t)width);
-    if (w.len > 14)
-        buf_addf(out, "  %-12s%s", label, w.data + 14);
-    buf_release(&w);
-}
-
-static void fact(struct buf *out, int width, const char *label, const char *value, const char *why)
-{
-    struct buf b = { 0 };
-
-    buf_addf(&b, "%s.  %s", value ? value : "unknown", why ? why : "");
-    line(out, width, label, buf_str(&b));
-    buf_release(&b);
-}
-
-static void write_ports(const struct nccl_choice *c, int width, struct buf *out)
-{
-    for (size_t i = 0; i < c->ports_count; i++) {
-        const struct nccl_port *p = &c->ports[i];
-        struct buf head = { 0 };
-
-        buf_addf(&head, "%s:%lld %s", p->dev, (long long)p->port, p->used ? "used" : "not used");
-        fact(out, width, i ? "" : "RDMA", buf_str(&head), p->why);
-        if (p->used)
-            fact(out, width, "", "GID", p->gid_why);
-        if (p->used && !p->wanted)
-            fact(out, width, "", "Better left out", p->wanted_why);
-        buf_release(&head);
-    }
-    if (c->score_text && *c->score_text && str_eq(c->net, "rdma"))
-        fact(out, width, "share", c->score_text, c->all_why);
-}
-
-/* One line a GPU: the nearest NIC decides what its traffic does. */
-static void write_gdr(const struct hw *hw, const struct nccl_choice *c, int width, struct buf *out)
-{
-    for (size_t gpu = 0, first = 1; gpu < hw->gpus_count; gpu++) {
-        const struct nccl_gdr *best = NULL;
-        struct buf head = { 0 };
-
-        for (size_t i = 0; i < c->gdr_count; i++) {
-            const struct nccl_gdr *g = &c->gdr[i];
-
-            if (g->gpu == gpu && (!best || (level_of_path(g->path) != LEVEL_NONE &&
-                                            level_of_path(g->path) < level_of_path(best->path))))
-                best = g;
-        }
-        if (!best)
-            continue;
-        buf_addf(&head, "GPU %zu and %s %s", gpu, best->dev,
-                 !best->use.known ? "unknown"
-                 : best->use.v    ? "direct"
-                                  : "through host memory");
-        fact(out, width, first ? "GPUDirect" : "", buf_str(&head), best->why);
-        first = 0;
-        buf_release(&head);
-    }
-}
-
-static void write_p2p(const struct nccl_choice *c, int width, struct buf *out)
-{
-    static const char *const kinds[] = { "fails", "nvlink", "p2p", "shm", "net", NULL };
-
-    for (size_t k = 0, first = 1; k < ARRAY_SIZE(kinds); k++) {
-        const struct nccl_p2p *one = NULL;
-        size_t count = 0;
-        struct buf head = { 0 };
-
-        for (size_t i = 0; i < c->p2p_count; i++)
-            if (str_eq(c->p2p[i].transport, kinds[k])) {
-                one = &c->p2p[i];
-                count++;
-            }
-        if (!one)
-            continue;
-        buf_addf(&head, "%zu GPU pair%s %s%s", count, count == 1 ? "" : "s",
-                 str_eq(kinds[k], "fails") ? "" : "by ",
-                 !kinds[k]                   ? "an unknown way"
-                 : str_eq(kinds[k], "fails") ? "at which NCCL stops"
-                                             : kinds[k]);
-        fact(out, width, first ? "GPU to GPU" : "", buf_str(&head), one->why);
-        first = 0;
-        buf_release(&head);
-    }
-}
-
-void nccl_choice_write(const struct hw *hw, const struct nccl_choice *c, int width, struct buf *out)
-{
-    if (width <= 0)
-        width = 90;
-    for (size_t i = 0; i < c->doubts_count; i++)
-        line(out, width, i ? "" : "not certain", c->doubts[i]);
-    fact(out, width, "network", c->net, c->net_why);
-    if (c->mnnvl_why)
-        fact(out, width, "NVLink out", c->mnnvl, c->mnnvl_why);
-    fact(out, width, "bootstrap", c->socket_if, c->socket_why);
-    if (!str_eq(c->peer_if, c->socket_if))
-        fact(out, width, "to peers", c->peer_if, c->peer_why);
-    write_ports(c, width, out);
-    write_gdr(hw, c, width, out);
-    write_p2p(c, width, out);
-    for (size_t i = 0; i < c->notes_count; i++)
-        line(out, width, i ? "" : "note", c->notes[i]);
 }

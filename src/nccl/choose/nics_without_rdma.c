@@ -89,7 +89,7 @@ static bool net_is_bare(const struct hw *hw, const struct hw_net *n)
 }
 
 /* "ens1, ens2 (ice, 100 Gb/s)": the bare ones of this driver. */
-static const char *driver_names(struct sim *s, const char *driver)
+static const char *driver_names(struct nccl_run *s, const char *driver)
 {
     struct maybe most = maybe_none();
     struct buf b = { 0 };
@@ -108,7 +108,7 @@ static const char *driver_names(struct sim *s, const char *driver)
     return nccl_text(s->a, &b);
 }
 
-static const char *module_remedy(struct sim *s, const struct nic_kind *k)
+static const char *module_remedy(struct nccl_run *s, const struct nic_kind *k)
 {
     if (s->hw->place.container)
         return arena_printf(s->a,
@@ -130,7 +130,7 @@ static bool driver_is_first(const struct hw *hw, size_t at)
     return true;
 }
 
-void nics_choose(struct sim *s)
+void nics_without_rdma_choose(struct nccl_run *s)
 {
     struct buf b = { 0 };
 

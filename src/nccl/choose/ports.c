@@ -2,7 +2,7 @@
 /* ports: the RDMA ports NCCL takes.
  *
  * NCCL takes every ACTIVE port of InfiniBand or Ethernet that NCCL_IB_HCA lets
- * through, whatever its speed, place or use; recommend.c says which it should take. */
+ * through, whatever its speed, place or use; wanted_ports.c says which it should take. */
 #include "nccl/nccl_int.h"
 
 #include "base/str.h"
@@ -85,7 +85,8 @@ const char *ports_off(const struct hw *hw)
 }
 
 /* Why NCCL passes a port over whatever the variables say; NULL: it does not. */
-static const char *port_fault(struct sim *s, const struct hw_rdma *r, const struct hw_rdma_port *hp)
+static const char *port_fault(struct nccl_run *s, const struct hw_rdma *r,
+                              const struct hw_rdma_port *hp)
 {
     if (ports_hidden(s->hw))
         return "There is no /dev/infiniband/uverbs device here, so it cannot be opened.";
@@ -102,8 +103,8 @@ static const char *port_fault(struct sim *s, const struct hw_rdma *r, const stru
     return NULL;
 }
 
-static void use_one(struct sim *s, const struct hw_rdma *r, const struct hw_rdma_port *hp,
-                    const struct match *m, size_t used, struct nccl_port *p)
+static void use_one(struct nccl_run *s, const struct hw_rdma *r, const struct hw_rdma_port *hp,
+                    const struct name_filter *m, size_t used, struct nccl_port *p)
 {
     const char *off = ports_off(s->hw), *fault = port_fault(s, r, hp);
 
@@ -112,7 +113,7 @@ static void use_one(struct sim *s, const struct hw_rdma *r, const struct hw_rdma
         p->why = off;
     else if (fault)
         p->why = fault;
-    else if (!match_takes(m, p->dev, p->port))
+    else if (!name_filter_takes(m, p->dev, p->port))
         p->why =
             arena_printf(s->a, "NCCL_IB_HCA=%s leaves it out.", nccl_env_of(s->hw, "NCCL_IB_HCA"));
     else if (used >= nccl_ports_max(s->hw))
@@ -139,7 +140,7 @@ bool ports_merged(const struct hw *hw)
 
 /* Ports at one PCI bus (with NCCL_IB_MERGE_VFS=0 and from 2.24 to 2.26: one slot) are one NIC to
  * NCCL. */
-static const char *card_of(struct sim *s, const struct hw_rdma *r)
+static const char *card_of(struct nccl_run *s, const struct hw_rdma *r)
 {
     size_t len = r->bdf ? strlen(r->bdf) : 0;
 
@@ -152,16 +153,16 @@ static const char *card_of(struct sim *s, const struct hw_rdma *r)
                : arena_printf(s->a, "%.*s0", (int)(len - 1), r->bdf);
 }
 
-static void use_all(struct sim *s)
+static void use_all(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
-    struct match m;
+    struct name_filter m;
     size_t total = 0, used = 0;
 
     for (size_t i = 0; i < s->hw->rdma_count; i++)
         total += s->hw->rdma[i].ports_count;
     c->ports = arena_array(s->a, struct nccl_port, total + 1);
-    match_hcas(&m, s->hw);
+    name_filter_hcas(&m, s->hw);
     for (size_t i = 0; i < s->hw->rdma_count; i++) {
         const struct hw_rdma *r = &s->hw->rdma[i];
 
@@ -328,7 +329,7 @@ size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
     return r.count > 1 && r.gateways <= 1 ? r.count : 0;
 }
 
-void ports_choose(struct sim *s)
+void ports_choose(struct nccl_run *s)
 {
     s->c->efa = ports_is_efa(s->hw);
     s->c->gdr_support = level_gdr_support(s->hw);
@@ -336,8 +337,8 @@ void ports_choose(struct sim *s)
     count_cards(s->c);
     fabric_choose(s);
     score_prepare(s);
-    want_choose(s);
-    land_choose(s);
+    wanted_choose(s);
+    gid_networks_choose(s);
     s->c->gid_pin = env_gid_pin(s);
-    want_rails(s);
+    wanted_rails(s);
 }

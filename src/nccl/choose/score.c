@@ -36,7 +36,7 @@ enum {
     SCORE_LOCAL_MBPS = 40000000
 };
 
-bool score_gpu_counts(const struct sim *s, size_t gpu)
+bool score_gpu_counts(const struct nccl_run *s, size_t gpu)
 {
     return !s->c->gpus.known || s->gpu_visible[gpu];
 }
@@ -139,13 +139,13 @@ static int64_t socket_mbps(const struct hw *hw)
     return cpu->vendor ? SCORE_LOCAL_MBPS : SCORE_OLDER_MBPS;
 }
 
-static int64_t lesser(int64_t a, int64_t b)
+static int64_t lesser_mbps(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
 /* The most that a port of this model runs at; of the layer where none of the model is up. */
-static int64_t rate_of_like(const struct sim *s, const struct nccl_port *p)
+static int64_t rate_of_like(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma *mine = hw_find_rdma(s->hw, p->dev), *r;
     int64_t model = -1, layer = -1;
@@ -166,7 +166,7 @@ static int64_t rate_of_like(const struct sim *s, const struct nccl_port *p)
 
 /* A rate that is not known is taken for the most that is: place decides then.  A port that
  * is down tells the rate of no link, and would run at that of its like. */
-int64_t score_port_mbps(const struct sim *s, const struct nccl_port *p)
+int64_t score_port_mbps(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct nccl_choice *c = s->c;
     int64_t most = p->state && !str_eq(p->state, "ACTIVE") ? rate_of_like(s, p) : -1;
@@ -180,7 +180,8 @@ int64_t score_port_mbps(const struct sim *s, const struct nccl_port *p)
 }
 
 /* What is between the two: PCIe, or where the level is that far, the link between CPUs. */
-static int64_t way_direct(const struct sim *s, size_t gpu, const struct nccl_port *p, enum level l)
+static int64_t way_direct(const struct nccl_run *s, size_t gpu, const struct nccl_port *p,
+                          enum nccl_level l)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
     const struct hw_pci *nic = pci_of(s->hw, r ? r->bdf : NULL);
@@ -188,33 +189,33 @@ static int64_t way_direct(const struct sim *s, size_t gpu, const struct nccl_por
     int64_t mbps = way_mbps(s->hw, nic, card);
 
     if (l < LEVEL_P2C || !nccl_gpu_on_c2c(s->hw, gpu)) /* else by the chip-to-chip link */
-        mbps = lesser(mbps, way_mbps(s->hw, card, nic));
-    return l == LEVEL_SYS ? lesser(mbps, socket_mbps(s->hw)) : mbps;
+        mbps = lesser_mbps(mbps, way_mbps(s->hw, card, nic));
+    return l == LEVEL_SYS ? lesser_mbps(mbps, socket_mbps(s->hw)) : mbps;
 }
 
 /* By NVLink to the neighbour with the widest way to the port, and on from there. */
-static int64_t way_relayed(const struct sim *s, size_t gpu, size_t port)
+static int64_t way_relayed(const struct nccl_run *s, size_t gpu, size_t port)
 {
     int64_t most = 0;
 
     for (size_t i = 0; i < s->hw->gpus_count; i++) {
-        enum level l = (enum level)s->levels[i * s->c->ports_count + port];
-        int64_t mbps =
-            level_is_relay(s, gpu, i, port)
-                ? lesser(way_direct(s, i, &s->c->ports[port], l), level_nvlink_mbps(s->hw, gpu, i))
-                : 0;
+        enum nccl_level l = (enum nccl_level)s->levels[i * s->c->ports_count + port];
+        int64_t mbps = level_is_relay(s, gpu, i, port)
+                           ? lesser_mbps(way_direct(s, i, &s->c->ports[port], l),
+                                         level_nvlink_mbps(s->hw, gpu, i))
+                           : 0;
 
         most = mbps > most ? mbps : most;
     }
     return most;
 }
 
-static int64_t between_mbps(const struct sim *s, size_t gpu, size_t port, enum level l)
+static int64_t between_mbps(const struct nccl_run *s, size_t gpu, size_t port, enum nccl_level l)
 {
     return l == LEVEL_PXN ? way_relayed(s, gpu, port) : way_direct(s, gpu, &s->c->ports[port], l);
 }
 
-void score_prepare(struct sim *s)
+void score_prepare(struct nccl_run *s)
 {
     size_t ports = s->c->ports_count, pairs = s->hw->gpus_count * ports;
     bool *picked = arena_array(s->a, bool, ports + 1);
@@ -232,7 +233,7 @@ void score_prepare(struct sim *s)
         }
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         for (size_t i = 0; i < ports; i++) {
-            enum level l = level_effective(s, g, i), direct = level_direct(s, g, i);
+            enum nccl_level l = level_effective(s, g, i), direct = level_direct(s, g, i);
 
             s->paths[g * ports + i] = (signed char)l;
             s->way_mbps[g * ports + i] = between_mbps(s, g, i, l);
@@ -241,39 +242,41 @@ void score_prepare(struct sim *s)
         }
     for (size_t i = 0; i < ports; i++)
         picked[i] = s->c->ports[i].picked;
-    s->picked_mbps = fuse_ports(s, picked).rates;
+    s->picked_mbps = merge_nics_of(s, picked).rates;
 }
 
 /* ---- the ports of a GPU ---- */
 
 struct path { /* of a GPU to a port, in one set of ports */
     int64_t mbps;
-    enum level level;
+    enum nccl_level level;
 };
 
 struct picks { /* ports that NCCL would have */
     const bool *set;
-    struct fused nics;
+    struct merged_nics nics;
     bool *relayed; /* some GPU behind the same switch takes it by itself */
 };
 
-static struct path path_direct(const struct sim *s, const struct picks *k, size_t gpu, size_t port)
+static struct path path_direct(const struct nccl_run *s, const struct picks *k, size_t gpu,
+                               size_t port)
 {
     size_t at = gpu * s->c->ports_count + port;
 
-    return (struct path){ .mbps = lesser(k->nics.rates[port], s->direct_mbps[at]),
-                          .level = (enum level)s->direct[at] };
+    return (struct path){ .mbps = lesser_mbps(k->nics.rates[port], s->direct_mbps[at]),
+                          .level = (enum nccl_level)s->direct[at] };
 }
 
 /* A neighbour passes data on to a NIC only if it is one of the neighbour's own. */
-static struct path path_in_set(const struct sim *s, const struct picks *k, size_t gpu, size_t port)
+static struct path path_in_set(const struct nccl_run *s, const struct picks *k, size_t gpu,
+                               size_t port)
 {
     size_t at = gpu * s->c->ports_count + port;
 
     if (s->paths[at] == LEVEL_PXN && !k->relayed[port])
         return path_direct(s, k, gpu, port);
-    return (struct path){ .mbps = lesser(k->nics.rates[port], s->way_mbps[at]),
-                          .level = (enum level)s->paths[at] };
+    return (struct path){ .mbps = lesser_mbps(k->nics.rates[port], s->way_mbps[at]),
+                          .level = (enum nccl_level)s->paths[at] };
 }
 
 static bool path_is_better(struct path a, struct path b)
@@ -284,11 +287,11 @@ static bool path_is_better(struct path a, struct path b)
     return a.mbps > b.mbps || (a.mbps == b.mbps && la < lb);
 }
 
-static struct picks picks_of(const struct sim *s, const bool *set)
+static struct picks picks_of(const struct nccl_run *s, const bool *set)
 {
     size_t ports = s->c->ports_count;
     struct picks k = { .set = set,
-                       .nics = fuse_ports(s, set),
+                       .nics = merge_nics_of(s, set),
                        .relayed = arena_array(s->a, bool, ports + 1) };
 
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
@@ -308,7 +311,8 @@ static struct picks picks_of(const struct sim *s, const bool *set)
     return k;
 }
 
-static void serve_gpu(const struct sim *s, const struct picks *k, size_t gpu, struct score_way *out)
+static void serve_gpu(const struct nccl_run *s, const struct picks *k, size_t gpu,
+                      struct score_way *out)
 {
     struct path best = { .mbps = -1, .level = LEVEL_NONE };
 
@@ -327,7 +331,7 @@ static void serve_gpu(const struct sim *s, const struct picks *k, size_t gpu, st
 }
 
 /* What the GPU brings to each of its NICs: one divided by how many it has. */
-static double gpu_load(const struct sim *s, const struct picks *k, const struct score_way *w)
+static double gpu_load(const struct nccl_run *s, const struct picks *k, const struct score_way *w)
 {
     bool *seen = arena_array(s->a, bool, s->c->ports_count + 1);
     size_t n = 0;
@@ -349,7 +353,7 @@ static bool ports_share_link(const struct hw_pci *a, const struct hw_pci *b)
 }
 
 /* The rate of a port, or its part of what the card's PCIe link carries now. */
-static double port_carries(const struct sim *s, size_t port)
+static double port_carries(const struct nccl_run *s, size_t port)
 {
     const struct nccl_choice *c = s->c;
     const struct hw_rdma *r = hw_find_rdma(s->hw, c->ports[port].dev);
@@ -367,7 +371,7 @@ static double port_carries(const struct sim *s, size_t port)
 }
 
 /* A GPU's own link: over NVLink or to its processor's chip it needs none. */
-static int64_t gpu_takes(const struct sim *s, size_t gpu, enum level l)
+static int64_t gpu_takes(const struct nccl_run *s, size_t gpu, enum nccl_level l)
 {
     struct maybe link = hw_link_mbps_max(s->hw, pci_of(s->hw, s->hw->gpus[gpu].bdf));
 
@@ -376,7 +380,7 @@ static int64_t gpu_takes(const struct sim *s, size_t gpu, enum level l)
 
 /* What of a port can be had: where GPUs send to it by way of others, all of it goes over the
  * links of those that take it themselves. */
-static double port_gives(const struct sim *s, size_t port, const struct score_way *all)
+static double port_gives(const struct nccl_run *s, size_t port, const struct score_way *all)
 {
     double gives = port_carries(s, port), links = 0;
     bool relayed = false;
@@ -390,7 +394,7 @@ static double port_gives(const struct sim *s, size_t port, const struct score_wa
     return relayed && links > 0 && links < gives ? links : gives;
 }
 
-static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
+static void sum_gpu(const struct nccl_run *s, size_t gpu, struct score_way *all)
 {
     struct score_way *w = &all[gpu];
     size_t ports = s->c->ports_count;
@@ -411,10 +415,10 @@ static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
         w->level = w->path;
         w->known = w->known && p->rate_mbps.known && w->level != LEVEL_NONE;
     }
-    w->mbps = lesser((int64_t)(sum + 0.5), gpu_takes(s, gpu, w->path));
+    w->mbps = lesser_mbps((int64_t)(sum + 0.5), gpu_takes(s, gpu, w->path));
 }
 
-void score_set(const struct sim *s, const bool *set, struct score_way *out)
+void score_set(const struct nccl_run *s, const bool *set, struct score_way *out)
 {
     struct picks k = picks_of(s, set);
 
@@ -428,7 +432,7 @@ void score_set(const struct sim *s, const bool *set, struct score_way *out)
 }
 
 /* Some GPU has no port of `set` nearer than this one. */
-static bool port_is_nearest(const struct sim *s, const bool *set, size_t port)
+static bool port_is_nearest(const struct nccl_run *s, const bool *set, size_t port)
 {
     size_t ports = s->c->ports_count;
 
@@ -446,7 +450,7 @@ static bool port_is_nearest(const struct sim *s, const bool *set, size_t port)
 
 /* The most that a port of `set` of this layer runs at; one of another model that is nobody's
  * nearest is no rail, and may well be faster.  0: none tells. */
-static int64_t rate_of_set(const struct sim *s, const bool *set, const struct nccl_port *p)
+static int64_t rate_of_set(const struct nccl_run *s, const bool *set, const struct nccl_port *p)
 {
     int64_t most = 0;
 
@@ -454,17 +458,17 @@ static int64_t rate_of_set(const struct sim *s, const bool *set, const struct nc
         const struct nccl_port *q = &s->c->ports[i];
 
         if (set[i] && str_eq(q->link_layer, p->link_layer) && str_eq(q->state, "ACTIVE") &&
-            (!want_models_differ(s, p, q) || port_is_nearest(s, set, i)) &&
+            (!wanted_models_differ(s, p, q) || port_is_nearest(s, set, i)) &&
             maybe_or(q->rate_mbps, 0) > most)
             most = q->rate_mbps.v;
     }
     return most;
 }
 
-void score_set_well(const struct sim *s, const bool *set, struct score_way *out)
+void score_set_well(const struct nccl_run *s, const bool *set, struct score_way *out)
 {
     struct nccl_choice c = *s->c;
-    struct sim well = *s;
+    struct nccl_run well = *s;
 
     c.ports = arena_array(s->a, struct nccl_port, c.ports_count + 1);
     for (size_t i = 0; i < c.ports_count; i++) {
@@ -483,7 +487,7 @@ void score_set_well(const struct sim *s, const bool *set, struct score_way *out)
 
 /* ---- both choices ---- */
 
-static struct nccl_way way_told(const struct sim *s, const struct score_way *w)
+static struct nccl_way way_told(const struct nccl_run *s, const struct score_way *w)
 {
     struct nccl_way out = { .mbps = w->known ? maybe_of(w->mbps) : maybe_none(),
                             .path = level_name(w->level) };
@@ -498,7 +502,7 @@ static struct nccl_way way_told(const struct sim *s, const struct score_way *w)
 }
 
 /* Without a known rate or distance: every port that served still does. */
-static bool serves_all(const struct sim *s, const struct score_way *ours,
+static bool serves_all(const struct nccl_run *s, const struct score_way *ours,
                        const struct score_way *dflt)
 {
     for (size_t i = 0; i < s->c->ports_count; i++)
@@ -507,7 +511,7 @@ static bool serves_all(const struct sim *s, const struct score_way *ours,
     return true;
 }
 
-static bool way_is_worse(const struct sim *s, const struct score_way *ours,
+static bool way_is_worse(const struct nccl_run *s, const struct score_way *ours,
                          const struct score_way *dflt)
 {
     if (!ours->known || !dflt->known)
@@ -523,7 +527,7 @@ struct rivals { /* the sets of ports that are compared */
     bool *ours;
 };
 
-static struct rivals rivals_of(const struct sim *s)
+static struct rivals rivals_of(const struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     struct rivals r = { .dflt = arena_array(s->a, bool, c->ports_count + 1),
@@ -540,7 +544,7 @@ static struct rivals rivals_of(const struct sim *s)
     return r;
 }
 
-static bool layers_mixed(const struct sim *s, const bool *set)
+static bool layers_mixed(const struct nccl_run *s, const bool *set)
 {
     const char *layer = NULL;
 
@@ -559,12 +563,12 @@ static bool layers_mixed(const struct sim *s, const bool *set)
 /* The share of the ports that NCCL takes of a set.  Ports of both layers in one set are taken as
  * one would be, by width and distance (NCCL looks at the layer no sooner than it connects two
  * ports, and stops where they differ): what a GPU can have is what those of one layer give it. */
-static void score_taken(const struct sim *s, const bool *set, struct score_way *out)
+static void score_taken(const struct nccl_run *s, const bool *set, struct score_way *out)
 {
     static const char *const layers[] = { "InfiniBand", "Ethernet" };
     struct nccl_choice one = *s->c;
     struct score_way *ways = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
-    struct sim part = *s;
+    struct nccl_run part = *s;
 
     score_set(s, set, out);
     if (!layers_mixed(s, set))
@@ -585,7 +589,7 @@ static void score_taken(const struct sim *s, const bool *set, struct score_way *
 
 /* A GPU that NCCL alone would send over a port which reaches nobody leaves the others'
  * ports free, and has nothing for it: a loss must be one beside the ports that work, too. */
-bool score_choose(struct sim *s)
+bool score_choose(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     struct rivals r = rivals_of(s);
@@ -618,7 +622,7 @@ bool score_choose(struct sim *s)
     return good;
 }
 
-void score_aside(struct sim *s)
+void score_aside(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     struct score_way *ways = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);

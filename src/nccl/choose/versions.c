@@ -54,7 +54,7 @@ static const char *choice_difference(const struct nccl_choice *a, const struct n
 }
 
 /* The same machine with nothing but this NCCL. */
-static struct hw hw_with(const struct sim *s, const struct hw_soft *nccl)
+static struct hw hw_with(const struct nccl_run *s, const struct hw_soft *nccl)
 {
     struct hw copy = *s->hw;
 
@@ -76,8 +76,8 @@ static bool seen_before(const struct hw *hw, size_t row)
     return false;
 }
 
-static void version_tell(struct sim *s, const struct hw_soft *ours, const struct hw_soft *other,
-                         const char *what)
+static void version_tell(struct nccl_run *s, const struct hw_soft *ours,
+                         const struct hw_soft *other, const char *what)
 {
     nccl_doubt(s,
                "Several NCCLs are here: this is what %s of %s does, which the loader finds first; "
@@ -94,7 +94,7 @@ static bool is_preloaded(const struct hw *hw)
     return list && strstr(list, "/libnccl.so");
 }
 
-void versions_choose(struct sim *s)
+void versions_choose(struct nccl_run *s)
 {
     const struct hw_soft *ours = hw_nccl_soft(s->hw);
     size_t tried = 0;

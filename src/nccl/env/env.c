@@ -11,24 +11,24 @@
 
 #include <ctype.h>
 
-struct verdict env_unset(const char *reason)
+struct env_verdict env_unset(const char *reason)
 {
-    return (struct verdict){ .said = true, .kind = NCCL_LEFT_UNSET, .reason = reason };
+    return (struct env_verdict){ .said = true, .kind = NCCL_LEFT_UNSET, .reason = reason };
 }
 
-struct verdict env_set(enum nccl_kind kind, const char *value, const char *reason)
+struct env_verdict env_set(enum nccl_kind kind, const char *value, const char *reason)
 {
-    return (struct verdict){ .said = true, .kind = kind, .value = value, .reason = reason };
+    return (struct env_verdict){ .said = true, .kind = kind, .value = value, .reason = reason };
 }
 
-struct verdict env_pin(const struct env_run *r, const char *value, const char *reason)
+struct env_verdict env_pin(const struct env_run *r, const char *value, const char *reason)
 {
     return r->full ? env_set(NCCL_PINNED, value, reason) : env_unset(reason);
 }
 
-struct verdict env_nothing(void)
+struct env_verdict env_nothing(void)
 {
-    return (struct verdict){ 0 };
+    return (struct env_verdict){ 0 };
 }
 
 /* "mlx5_0:1,mlx5_1:1" of the wanted ports. */
@@ -51,7 +51,7 @@ bool env_is_tcp(const struct env_run *r)
 
 /* ---- the job ---- */
 
-static struct verdict gpus_per_node(const struct env_run *r)
+static struct env_verdict gpus_per_node(const struct env_run *r)
 {
     if (r->c.gpus.known)
         return r->full ? env_set(NCCL_PINNED, arena_printf(r->a, "%lld", (long long)r->c.gpus.v),
@@ -60,7 +60,7 @@ static struct verdict gpus_per_node(const struct env_run *r)
     return r->full || r->hw->gpus_count ? env_unset(r->c.gpus_why) : env_nothing();
 }
 
-static struct verdict transport(const struct env_run *r)
+static struct env_verdict transport_of(const struct env_run *r)
 {
     if (!r->full)
         return env_nothing();
@@ -97,7 +97,7 @@ static int64_t slurm_number(const struct env_run *r, const char *name)
 
 /* What Slurm gives a task, shared by the ranks of the task: one where srun starts them,
  * several where torchrun does so in a task of its own. */
-static struct verdict omp_slurm(const struct env_run *r)
+static struct env_verdict omp_slurm(const struct env_run *r)
 {
     int64_t task = slurm_number(r, "SLURM_CPUS_PER_TASK");
     int64_t tasks = slurm_number(r, "SLURM_NTASKS_PER_NODE");
@@ -116,7 +116,7 @@ static struct verdict omp_slurm(const struct env_run *r)
                      (long long)task, (long long)ranks, ranks == 1 ? "" : "s"));
 }
 
-static struct verdict omp(const struct env_run *r)
+static struct env_verdict omp_threads(const struct env_run *r)
 {
     int64_t cpus = maybe_or(r->hw->place.cpus_usable, 0), gpus, each;
 
@@ -153,7 +153,7 @@ static bool roce_without_address(const struct env_run *r)
     return false;
 }
 
-static struct verdict ib_disable(const struct env_run *r)
+static struct env_verdict ib_disable(const struct env_run *r)
 {
     if (r->c.efa)
         return r->full ? env_unset(
@@ -286,7 +286,7 @@ static const char *hca_beyond(const struct env_run *r)
 }
 
 /* NCCL takes what is wanted, and nothing else. */
-static struct verdict hca_all(const struct env_run *r)
+static struct env_verdict hca_all(const struct env_run *r)
 {
     const char *all = *hca_beyond(r) ? "The first" : "All";
 
@@ -315,7 +315,7 @@ static struct verdict hca_all(const struct env_run *r)
                      hca_beyond(r), hca_score(r)));
 }
 
-static struct verdict ib_hca(const struct env_run *r)
+static struct env_verdict ib_hca(const struct env_run *r)
 {
     if (r->c.efa)
         return env_unset(
@@ -345,11 +345,11 @@ static struct verdict ib_hca(const struct env_run *r)
 /* ---- distances ---- */
 
 struct need {
-    enum level level; /* serves every GPU: the worst of their nearest wanted NICs, SYS set
+    enum nccl_level level; /* serves every GPU: the worst of their nearest wanted NICs, SYS set
                        * aside; LEVEL_NONE: no distance is known */
-    bool sys;         /* some GPU has nothing nearer */
-    enum level dflt;  /* what NCCL allows by itself */
-    bool some;        /* ... which is enough for some GPU */
+    bool sys;              /* some GPU has nothing nearer */
+    enum nccl_level dflt;  /* what NCCL allows by itself */
+    bool some;             /* ... which is enough for some GPU */
 };
 
 static struct need level_needed(const struct env_run *r)
@@ -357,12 +357,12 @@ static struct need level_needed(const struct env_run *r)
     struct need n = { .level = LEVEL_NONE, .dflt = level_gdr_default(r->hw) };
 
     for (size_t gpu = 0; gpu < r->hw->gpus_count; gpu++) {
-        enum level best = LEVEL_NONE;
+        enum nccl_level best = LEVEL_NONE;
 
         if (r->c.gpus.known && !r->c.gpu_used[gpu])
             continue;
         for (size_t i = 0; i < r->c.ports_count; i++) {
-            enum level l =
+            enum nccl_level l =
                 r->c.ports[i].wanted ? level_gpu_nic(r->hw, gpu, r->c.ports[i].dev) : LEVEL_NONE;
             if (l != LEVEL_NONE && (best == LEVEL_NONE || l < best))
                 best = l;
@@ -439,7 +439,7 @@ static const char *detour_text(const struct env_run *r)
 
 /* A GPU for which NCCL takes a farther NIC than the nearest, since that is wider; NULL: none.  The
  * level does not change which NIC it takes. */
-static const struct nccl_score *way_beyond(const struct env_run *r, enum level dflt)
+static const struct nccl_score *way_beyond(const struct env_run *r, enum nccl_level dflt)
 {
     for (size_t i = 0; i < r->c.scores_count; i++) {
         const char *path = r->c.scores[i].ours.path;
@@ -451,7 +451,7 @@ static const struct nccl_score *way_beyond(const struct env_run *r, enum level d
 }
 
 /* Near enough for NCCL's default. */
-static struct verdict gdr_covered(const struct env_run *r, const struct need *n)
+static struct env_verdict gdr_covered(const struct env_run *r, const struct need *n)
 {
     const char *dflt = level_name(n->dflt);
     const struct nccl_score *far = n->sys ? NULL : way_beyond(r, n->dflt);
@@ -508,7 +508,7 @@ static const char *far_text(const struct env_run *r)
            "there, but it is often slower than host memory: set it only after measuring.";
 }
 
-static struct verdict gdr_level_of(const struct env_run *r)
+static struct env_verdict gdr_level_of(const struct env_run *r)
 {
     const char *support = r->c.gdr_support;
     struct need need;
@@ -586,7 +586,7 @@ static struct verdict gdr_level_of(const struct env_run *r)
 
 /* GPUs that CUDA_VISIBLE_DEVICES hides may be those of other ranks, and NCCL wants one level on
  * all: it is chosen for all GPUs of the machine. */
-static struct verdict gdr_level(const struct env_run *r)
+static struct env_verdict gdr_level(const struct env_run *r)
 {
     struct env_run whole = *r;
 
@@ -596,7 +596,7 @@ static struct verdict gdr_level(const struct env_run *r)
 }
 
 /* GPUs that reach their NICs by the CPU's chip-to-chip link: 2.26 has the way, off. */
-static struct verdict gdr_c2c(const struct env_run *r)
+static struct env_verdict gdr_c2c(const struct env_run *r)
 {
     if (!r->wanted || !level_on_c2c(r->hw) || str_eq(r->c.gdr_support, "none"))
         return env_nothing();
@@ -611,7 +611,7 @@ static struct verdict gdr_c2c(const struct env_run *r)
                    "NCCL reaches GPU memory over the chip-to-chip link by itself from 2.27 on.");
 }
 
-static struct verdict mnnvl_enable(const struct env_run *r)
+static struct env_verdict mnnvl_enable(const struct env_run *r)
 {
     if (!r->c.mnnvl_why)
         return env_nothing();
@@ -625,14 +625,14 @@ static struct verdict mnnvl_enable(const struct env_run *r)
     return str_eq(r->c.mnnvl, "on") ? env_pin(r, "2", r->c.mnnvl_why) : env_unset(r->c.mnnvl_why);
 }
 
-static struct verdict p2p_level(const struct env_run *r)
+static struct env_verdict p2p_level(const struct env_run *r)
 {
     size_t nvl = 0, unknown = 0, fails = 0, refused = 0;
-    enum level limit = level_p2p_default(r->hw, &r->c), worst = LEVEL_NONE;
+    enum nccl_level limit = level_p2p_default(r->hw, &r->c), worst = LEVEL_NONE;
     const char *dflt = level_name(level_p2p_default(r->hw, &r->c));
 
     for (size_t i = 0; i < r->c.p2p_count; i++) {
-        enum level l = level_of_path(r->c.p2p[i].path);
+        enum nccl_level l = level_of_path(r->c.p2p[i].path);
 
         nvl += l == LEVEL_NVL;
         unknown += l == LEVEL_NONE;
@@ -686,7 +686,7 @@ static struct verdict p2p_level(const struct env_run *r)
 
 /* ---- network ---- */
 
-static struct verdict cross_nic(const struct env_run *r)
+static struct env_verdict cross_nic(const struct env_run *r)
 {
     size_t rails = r->wanted && !r->c.gone_why ? ports_isolated_rails(r->hw, &r->c) : 0, down = 0;
 
@@ -706,13 +706,13 @@ static struct verdict cross_nic(const struct env_run *r)
                          : arena_printf(r->a, "in %zu subnets that lead to no other", rails)));
 }
 
-static struct verdict merge_vfs(const struct env_run *r)
+static struct env_verdict merge_vfs(const struct env_run *r)
 {
     const char *why = doubt_topo_missed(r->hw, &r->c, r->a);
     return why ? env_set(NCCL_REQUIRED, "0", why) : env_nothing();
 }
 
-static struct verdict topo_file(const struct env_run *r)
+static struct env_verdict topo_file(const struct env_run *r)
 {
     const struct hw_place *p = &r->hw->place;
     bool azure =
@@ -738,7 +738,7 @@ static struct verdict topo_file(const struct env_run *r)
     return env_nothing();
 }
 
-static struct verdict ucx_devices(const struct env_run *r)
+static struct env_verdict ucx_devices(const struct env_run *r)
 {
     if (!r->full || r->c.efa)
         return env_nothing();
@@ -750,7 +750,7 @@ static struct verdict ucx_devices(const struct env_run *r)
     return env_nothing();
 }
 
-static struct verdict ucx_tls(const struct env_run *r)
+static struct env_verdict ucx_tls(const struct env_run *r)
 {
     if (!r->full || !env_is_tcp(r))
         return env_nothing();
@@ -763,11 +763,11 @@ static struct verdict ucx_tls(const struct env_run *r)
 
 static const struct {
     const char *name;
-    struct verdict (*fn)(const struct env_run *r);
+    struct env_verdict (*fn)(const struct env_run *r);
     bool ours; /* not NCCL's: minimal mode says nothing about a value that is there */
 } steps[] = {
     { "GPUS_PER_NODE", gpus_per_node, true },
-    { "STOKER_TRANSPORT", transport, true },
+    { "STOKER_TRANSPORT", transport_of, true },
     { "NCCL_IB_DISABLE", ib_disable, false },
     { "NCCL_IB_HCA", ib_hca, false },
     { "NCCL_IB_ADDR_FAMILY", env_addr_family, false },
@@ -781,7 +781,7 @@ static const struct {
     { "NCCL_CROSS_NIC", cross_nic, false },
     { "NCCL_IB_MERGE_VFS", merge_vfs, false },
     { "NCCL_TOPO_FILE", topo_file, false },
-    { "OMP_NUM_THREADS", omp, true },
+    { "OMP_NUM_THREADS", omp_threads, true },
     { "UCX_NET_DEVICES", ucx_devices, true },
     { "UCX_TLS", ucx_tls, true },
 };
@@ -803,10 +803,10 @@ static const char *user_reason(const struct env_run *r, const struct nccl_lints 
     return nccl_text(r->a, &b);
 }
 
-static void step(struct env_run *r, size_t i, const struct nccl_lints *lints)
+static void step_run(struct env_run *r, size_t i, const struct nccl_lints *lints)
 {
     const char *user = nccl_env_of(r->hw, steps[i].name);
-    struct verdict v = steps[i].fn(r);
+    struct env_verdict v = steps[i].fn(r);
 
     if (user && !r->full && steps[i].ours)
         return;
@@ -829,7 +829,7 @@ void env_ports_count(struct env_run *r)
     }
 }
 
-static void look(struct env_run *r)
+static void env_look(struct env_run *r)
 {
     env_ports_count(r);
     r->need_inet6 = env_gid_wants_inet6(r);
@@ -851,10 +851,10 @@ void nccl_env_make(const struct hw *hw, const struct nccl_opts *opts, struct ncc
         r.all = all.gpus.known && all.gpus.v > r.c.gpus.v ? &all : NULL;
     }
     nccl_lint_env(hw, &lints);
-    look(&r);
+    env_look(&r);
     out->vars = arena_array(r.a, struct nccl_var, ARRAY_SIZE(steps));
     for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
-        step(&r, i, &lints);
+        step_run(&r, i, &lints);
     out->doubts = arena_array(r.a, const char *, r.c.doubts_count + 1);
     for (size_t i = 0; i < r.c.doubts_count; i++)
         out->doubts[out->doubts_count++] = arena_strdup(r.a, r.c.doubts[i]);

@@ -64,7 +64,7 @@ static int64_t common_index(const struct env_run *r)
     for (int pass = 0; pass < 4; pass++)
         for (int64_t index = 0; index < GID_TRY_MAX; index++)
             if (index_serves(r, index, pass % 2 == 0) &&
-                land_index_agrees(r->hw, &r->c, index, pass >= 2))
+                gid_networks_agree_at(r->hw, &r->c, index, pass >= 2))
                 return index;
     return -1;
 }
@@ -84,7 +84,8 @@ static const char *index_text(const struct env_run *r, const struct gid_rule *ru
 }
 
 /* The search is right, with or without NCCL_IB_ADDR_FAMILY. */
-static struct verdict gid_found(const struct env_run *r, const struct gid_rule *rule, int64_t index)
+static struct env_verdict gid_found(const struct env_run *r, const struct gid_rule *rule,
+                                    int64_t index)
 {
     const char *with = !r->c.gid_range
                            ? (r->need_inet6 ? "With NCCL_IB_ADDR_FAMILY=AF_INET6 " : "")
@@ -125,7 +126,7 @@ static bool roce_is_routable(const struct env_run *r)
     return true;
 }
 
-static struct verdict gid_pinned(const struct env_run *r, const char *why)
+static struct env_verdict gid_pinned(const struct env_run *r, const char *why)
 {
     int64_t index = common_index(r);
 
@@ -157,7 +158,7 @@ static const char *search_fault(const struct env_run *r)
     return "NCCL's search does not end on a routable RoCE v2 address on every port.";
 }
 
-static struct verdict gid_decide(struct env_run *r)
+static struct env_verdict gid_decide(struct env_run *r)
 {
     struct gid_rule rule, six;
     int64_t index = -1;
@@ -202,7 +203,7 @@ static struct verdict gid_decide(struct env_run *r)
     return gid_pinned(r, search_fault(r));
 }
 
-struct verdict env_addr_family(const struct env_run *r)
+struct env_verdict env_addr_family(const struct env_run *r)
 {
     if (!r->need_inet6)
         return env_nothing();
@@ -214,7 +215,7 @@ struct verdict env_addr_family(const struct env_run *r)
                      search_fault(r)));
 }
 
-struct verdict env_addr_range(const struct env_run *r)
+struct env_verdict env_addr_range(const struct env_run *r)
 {
     if (!r->wanted || !r->roce || !r->c.gid_range)
         return env_nothing();
@@ -226,17 +227,17 @@ struct verdict env_addr_range(const struct env_run *r)
                      r->c.gid_nets_why));
 }
 
-struct verdict env_gid_index(const struct env_run *r)
+struct env_verdict env_gid_index(const struct env_run *r)
 {
     struct env_run copy = *r;
 
     return gid_decide(&copy);
 }
 
-struct maybe env_gid_pin(const struct sim *s)
+struct maybe env_gid_pin(const struct nccl_run *s)
 {
     struct env_run r = { .hw = s->hw, .a = s->a, .c = *s->c };
-    struct verdict v;
+    struct env_verdict v;
     int64_t index;
 
     if (nccl_env_of(s->hw, "NCCL_IB_GID_INDEX"))

@@ -22,7 +22,7 @@ struct env_run {
 };
 
 /* What a step decided.  All zero: the variable is not mentioned. */
-struct verdict {
+struct env_verdict {
     bool said;
     enum nccl_kind kind;
     const char *value;
@@ -30,23 +30,23 @@ struct verdict {
 };
 
 /* ---- env.c ---- */
-struct verdict env_unset(const char *reason);
-struct verdict env_set(enum nccl_kind kind, const char *value, const char *reason);
+struct env_verdict env_unset(const char *reason);
+struct env_verdict env_set(enum nccl_kind kind, const char *value, const char *reason);
 /* Right already: written down in full mode, a comment in minimal mode. */
-struct verdict env_pin(const struct env_run *r, const char *value, const char *reason);
-struct verdict env_nothing(void);
+struct env_verdict env_pin(const struct env_run *r, const char *value, const char *reason);
+struct env_verdict env_nothing(void);
 void env_ports_count(struct env_run *r);  /* fills wanted and roce */
 bool env_is_tcp(const struct env_run *r); /* sockets carry the data, and can */
 
 /* ---- env_gid.c ---- */
-struct verdict env_gid_index(const struct env_run *r);
+struct env_verdict env_gid_index(const struct env_run *r);
 /* Would NCCL_IB_ADDR_FAMILY=AF_INET6 mend the search? */
 bool env_gid_wants_inet6(const struct env_run *r);
-struct verdict env_addr_family(const struct env_run *r);
-struct verdict env_addr_range(const struct env_run *r);
+struct env_verdict env_addr_family(const struct env_run *r);
+struct env_verdict env_addr_range(const struct env_run *r);
 
 /* ---- env_net.c ---- */
-struct verdict env_socket_ifname(const struct env_run *r);
-struct verdict env_ucx_sockets(const struct env_run *r);
+struct env_verdict env_socket_ifname(const struct env_run *r);
+struct env_verdict env_ucx_sockets(const struct env_run *r);
 
 #endif

@@ -23,7 +23,7 @@ static bool sockets_carry(const struct env_run *r)
 
 static struct carriers carriers_of(const struct env_run *r)
 {
-    const struct hw_net *nets[MATCH_IFS];
+    const struct hw_net *nets[FILTER_IFS];
     size_t count = sockets_carry(r) ? iface_default_all(r->hw, nets, ARRAY_SIZE(nets)) : 0;
     struct buf list = { 0 }, other = { 0 }, side = { 0 }, dead = { 0 };
     struct carriers c = { 0 };
@@ -68,7 +68,7 @@ static const char *ipoib_text(const struct env_run *r, const struct hw_net *n)
 }
 
 /* NCCL's first interface is the right one. */
-static struct verdict socket_found(const struct env_run *r)
+static struct env_verdict socket_found(const struct env_run *r)
 {
     struct carriers c = carriers_of(r);
 
@@ -104,9 +104,9 @@ static const char *fastest_text(const struct env_run *r, const struct hw_net *co
 }
 
 /* Starting over the interface to the other nodes would take a faster one away from data. */
-static struct verdict socket_kept(const struct env_run *r)
+static struct env_verdict socket_kept(const struct env_run *r)
 {
-    const struct hw_net *nets[MATCH_IFS];
+    const struct hw_net *nets[FILTER_IFS];
     size_t count = iface_default_all(r->hw, nets, ARRAY_SIZE(nets));
     const struct hw_net *peer = hw_find_net(r->hw, r->c.peer_if);
     struct carriers c = carriers_of(r);
@@ -141,9 +141,9 @@ static const char *own_text(const struct env_run *r, const struct hw_net *own)
 
 /* Nothing tells which interface leads to the others, but what NCCL would take cannot: the
  * interfaces that may. */
-static struct verdict socket_able(const struct env_run *r, const struct hw_net *own)
+static struct env_verdict socket_able(const struct env_run *r, const struct hw_net *own)
 {
-    const struct hw_net *able[MATCH_IFS], *all[MATCH_IFS];
+    const struct hw_net *able[FILTER_IFS], *all[FILTER_IFS];
     size_t count = iface_able_all(r->hw, able, ARRAY_SIZE(able));
     size_t taken = sockets_carry(r) ? iface_default_all(r->hw, all, ARRAY_SIZE(all)) : 0;
     bool bad = count && own && !iface_is_able(r->hw, own);
@@ -182,7 +182,7 @@ static const char *wire_verb(const struct env_run *r)
     return "take";
 }
 
-struct verdict env_socket_ifname(const struct env_run *r)
+struct env_verdict env_socket_ifname(const struct env_run *r)
 {
     const char *list;
     const char *addr, *why = NULL;
@@ -212,9 +212,9 @@ struct verdict env_socket_ifname(const struct env_run *r)
 }
 
 /* By the way to the other nodes, unless NCCL has faster ones for data. */
-struct verdict env_ucx_sockets(const struct env_run *r)
+struct env_verdict env_ucx_sockets(const struct env_run *r)
 {
-    const struct hw_net *all[MATCH_IFS], *peer = hw_find_net(r->hw, r->c.peer_if);
+    const struct hw_net *all[FILTER_IFS], *peer = hw_find_net(r->hw, r->c.peer_if);
     size_t count = iface_data_all(r->hw, all, ARRAY_SIZE(all));
     int64_t sum;
     struct maybe most = iface_fastest(r->hw, all, count, &sum);

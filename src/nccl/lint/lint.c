@@ -43,8 +43,10 @@ void lint_add(struct lint_run *r, const char *name, enum nccl_severity sev, cons
     va_end(ap);
 }
 
-void lint_add_cost(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
-                   const char *fmt, ...)
+/* Of a value that NCCL follows, as its name says: somebody may want it, whatever it costs. */
+PRINTF_LIKE(5, 6)
+static void lint_add_cost(struct lint_run *r, const char *name, enum nccl_severity sev,
+                          const char *remedy, const char *fmt, ...)
 {
     struct nccl_lint l = { .name = name, .severity = sev, .remedy = remedy, .followed = true };
     va_list ap;
@@ -123,7 +125,7 @@ static void lint_plugin(struct lint_run *r)
 static void lint_level_text(struct lint_run *r, const char *name)
 {
     const char *v = nccl_env_of(r->hw, name);
-    enum level l = level_of_env(r->hw, name);
+    enum nccl_level l = level_of_env(r->hw, name);
 
     if (!v)
         return;
@@ -140,8 +142,8 @@ static void lint_level_text(struct lint_run *r, const char *name)
 
 static void lint_levels(struct lint_run *r)
 {
-    enum level gdr = level_of_env(r->hw, "NCCL_NET_GDR_LEVEL");
-    enum level p2p = level_of_env(r->hw, "NCCL_P2P_LEVEL");
+    enum nccl_level gdr = level_of_env(r->hw, "NCCL_NET_GDR_LEVEL");
+    enum nccl_level p2p = level_of_env(r->hw, "NCCL_P2P_LEVEL");
     bool nvlink = has_nvlink(r->hw);
 
     lint_level_text(r, "NCCL_NET_GDR_LEVEL");

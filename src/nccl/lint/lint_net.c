@@ -33,7 +33,8 @@ static bool takes_more(const struct hw *hw, const char *prefix, const char *dev)
 }
 
 /* One name of the list that was meant to be taken. */
-static void hca_entry(struct lint_run *r, const struct match *m, const struct match_entry *e)
+static void hca_entry(struct lint_run *r, const struct name_filter *m,
+                      const struct name_filter_entry *e)
 {
     const char *down = NULL;
     struct buf more = { 0 };
@@ -42,7 +43,7 @@ static void hca_entry(struct lint_run *r, const struct match *m, const struct ma
     for (size_t i = 0; i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
 
-        if (!match_entry_takes(m, e, p->dev, p->port))
+        if (!name_filter_entry_takes(m, e, p->dev, p->port))
             continue;
         exists = true;
         if (is_active(p))
@@ -73,14 +74,15 @@ static void hca_entry(struct lint_run *r, const struct match *m, const struct ma
 }
 
 /* "^mlx5_1" also leaves mlx5_10 … mlx5_19 out. */
-static void hca_excluded(struct lint_run *r, const struct match *m, const struct match_entry *e)
+static void hca_excluded(struct lint_run *r, const struct name_filter *m,
+                         const struct name_filter_entry *e)
 {
     struct buf more = { 0 };
 
     for (size_t i = 0; !m->exact && i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
 
-        if (match_entry_takes(m, e, p->dev, p->port) && takes_more(r->hw, e->name, p->dev))
+        if (name_filter_entry_takes(m, e, p->dev, p->port) && takes_more(r->hw, e->name, p->dev))
             buf_addf(&more, "%s%s", more.len ? ", " : "", p->dev);
     }
     if (more.len)
@@ -110,16 +112,16 @@ void lint_hca(struct lint_run *r)
 {
     const char *v = nccl_env_of(r->hw, "NCCL_IB_HCA");
     size_t active = 0, taken = 0, before = r->out->count;
-    struct match m;
+    struct name_filter m;
 
     if (!v || r->choice.efa || ports_hidden(r->hw))
         return;
-    match_hcas(&m, r->hw);
+    name_filter_hcas(&m, r->hw);
     for (size_t i = 0; i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
 
         active += is_active(p);
-        taken += is_active(p) && match_takes(&m, p->dev, p->port);
+        taken += is_active(p) && name_filter_takes(&m, p->dev, p->port);
     }
     if (strstr(v, "HCA found") || strstr(v, "HCAs found")) {
         lint_add(r, "NCCL_IB_HCA", NCCL_ERROR, "Set it to device names, or unset it.",
@@ -222,7 +224,7 @@ static void lint_gid_index(struct lint_run *r)
     if ((wanted_ib && !wanted_roce) || (ib && !roce))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
                  "The fabric is InfiniBand, where NCCL never reads it: it has no effect.");
-    else if (roce && !land_index_agrees(r->hw, &r->choice, index, true))
+    else if (roce && !gid_networks_agree_at(r->hw, &r->choice, index, true))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_ERROR,
                  nccl_older_than(r->hw, 2, 21) ? "Give each port its addresses in the same order."
                  : nccl_env_of(r->hw, "NCCL_IB_HCA")
@@ -295,18 +297,18 @@ void lint_gid(struct lint_run *r)
 
 /* ---- interfaces ---- */
 
-static bool lo_allowed(const struct match *m)
+static bool lo_allowed(const struct name_filter *m)
 {
-    return m->exclude && m->count && match_takes(m, "lo", -1);
+    return m->exclude && m->count && name_filter_takes(m, "lo", -1);
 }
 
-static void ifname_entries(struct lint_run *r, const struct match *m)
+static void ifname_entries(struct lint_run *r, const struct name_filter *m)
 {
     for (size_t i = 0; i < m->count; i++) {
         bool found = false;
 
         for (size_t k = 0; k < r->hw->nets_count; k++)
-            found = found || match_entry_takes(m, &m->entries[i], r->hw->nets[k].name, -1);
+            found = found || name_filter_entry_takes(m, &m->entries[i], r->hw->nets[k].name, -1);
         if (!found)
             lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN, "Name interfaces that exist.",
                      "No interface here is called '%s'%s.", m->entries[i].name,
@@ -317,7 +319,7 @@ static void ifname_entries(struct lint_run *r, const struct match *m)
 /* Without RDMA data goes over all that the list takes. */
 static void ifname_idle(struct lint_run *r)
 {
-    const struct hw_net *nets[MATCH_IFS];
+    const struct hw_net *nets[FILTER_IFS];
     size_t count = iface_data_all(r->hw, nets, ARRAY_SIZE(nets));
     struct buf b = { 0 };
 
@@ -341,7 +343,7 @@ static void lint_ifname(struct lint_run *r)
     const struct hw_net *n = c->wire_if ? hw_find_net(r->hw, c->wire_if) : NULL;
     static const char remedy[] =
         "Name the interface of the route to the other nodes with =, or unset it.";
-    struct match m;
+    struct name_filter m;
 
     if (!v)
         return;
@@ -350,7 +352,7 @@ static void lint_ifname(struct lint_run *r)
                  "NCCL ignores a value of one character.");
         return;
     }
-    match_parse(&m, v, MATCH_IFS);
+    name_filter_parse(&m, v, FILTER_IFS);
     if (str_eq(c->stop_var, "NCCL_SOCKET_IFNAME"))
         lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_ERROR, remedy,
                  "No %sinterface with an address matches, and NCCL fails at start-up.",
@@ -393,7 +395,7 @@ static void lint_ifname(struct lint_run *r)
  * device the one that trains may have it: nothing is told. */
 static void lint_ifname_cost(struct lint_run *r)
 {
-    const struct hw_net *own[MATCH_IFS], *named[MATCH_IFS];
+    const struct hw_net *own[FILTER_IFS], *named[FILTER_IFS];
     size_t own_count, count;
     int64_t own_sum, sum;
     struct maybe most;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* recommend: the RDMA ports NCCL should take.
+/* wanted_ports: the RDMA ports NCCL should take.
  *
  * Each GPU should have its nearest ports.  A port is left out only when
  *   1. no address of it works from here, or it is a virtual function of a port that is
- *      there itself (recommend_cards.c),
+ *      there itself (wanted_cards.c),
  *   2. it is on another fabric than the one that serves the GPUs best: InfiniBand and
  *      Ethernet cannot be joined, nor can two InfiniBand subnets; a network that file
  *      systems are mounted over, or the default route leaves by, is for that, where
- *      the GPUs have others that serve them as well (recommend_use.c),
+ *      the GPUs have others that serve them as well (wanted_use.c),
  *   3. every GPU has a nearer one, or
  *   4. every GPU it is nearest to has a faster one of another model in the same place.
  * A rail that trained at a lower rate is of the same model and stays.  A rail that file
@@ -28,7 +28,7 @@ static bool port_is_ethernet(const struct nccl_port *p)
 
 /* ---- 1. addresses ---- */
 
-static bool address_works(struct sim *s, struct nccl_port *p)
+static bool address_works(struct nccl_run *s, struct nccl_port *p)
 {
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
 
@@ -47,14 +47,14 @@ static bool address_works(struct sim *s, struct nccl_port *p)
     return true;
 }
 
-static bool only_local(const struct sim *s, const struct nccl_port *p)
+static bool only_local(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
 
     return port_is_ethernet(p) && hp && gid_port_class(s->hw, hp) != GID_ROUTABLE;
 }
 
-static void want_addresses(struct sim *s)
+static void wanted_addresses(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     bool routable = false;
@@ -76,13 +76,13 @@ static void want_addresses(struct sim *s)
 
 /* ---- places ---- */
 
-static int port_rank(const struct sim *s, size_t gpu, const struct nccl_port *p)
+static int port_rank(const struct nccl_run *s, size_t gpu, const struct nccl_port *p)
 {
     return s->ranks[gpu * s->c->ports_count + (size_t)(p - s->c->ports)];
 }
 
 /* The nearest of the ports in `set`; -1: none with a known distance. */
-static int nearest_rank(const struct sim *s, const bool *set, size_t gpu)
+static int nearest_rank(const struct nccl_run *s, const bool *set, size_t gpu)
 {
     int best = -1;
 
@@ -95,7 +95,8 @@ static int nearest_rank(const struct sim *s, const bool *set, size_t gpu)
     return best;
 }
 
-bool want_set_covers(const struct sim *s, const bool *set, const struct nccl_port *p)
+/* Every GPU, hidden ones too, has one of `set` at least as near. */
+static bool wanted_set_covers(const struct nccl_run *s, const bool *set, const struct nccl_port *p)
 {
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         int rank = port_rank(s, g, p), best = nearest_rank(s, set, g);
@@ -106,7 +107,8 @@ bool want_set_covers(const struct sim *s, const bool *set, const struct nccl_por
     return true;
 }
 
-bool want_models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b)
+bool wanted_models_differ(const struct nccl_run *s, const struct nccl_port *a,
+                          const struct nccl_port *b)
 {
     const struct hw_rdma *x = hw_find_rdma(s->hw, a->dev), *y = hw_find_rdma(s->hw, b->dev);
 
@@ -117,7 +119,7 @@ bool want_models_differ(const struct sim *s, const struct nccl_port *a, const st
 
 /* The link is not up, and the port is neither for something else nor the second one of a card
  * that nobody uses: no cable, no peer, no subnet manager, or turned off. */
-static bool port_is_lost(const struct sim *s, const struct nccl_port *p)
+static bool port_is_lost(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
@@ -128,7 +130,7 @@ static bool port_is_lost(const struct sim *s, const struct nccl_port *p)
 
 /* Turned off by somebody.  Of Ethernet the physical state says nothing: mlx5 tells "Disabled"
  * of a pulled cable too. */
-static bool port_is_off(const struct sim *s, const struct nccl_port *p)
+static bool port_is_off(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
@@ -144,13 +146,13 @@ static bool port_is_off(const struct sim *s, const struct nccl_port *p)
     return off;
 }
 
-bool want_port_is_dead(const struct sim *s, const struct nccl_port *p)
+bool wanted_port_is_dead(const struct nccl_run *s, const struct nccl_port *p)
 {
     return port_is_lost(s, p) && !port_is_off(s, p);
 }
 
 /* Some GPU has none of `set` as near. */
-static bool port_is_missed(const struct sim *s, const bool *set, const struct nccl_port *p)
+static bool port_is_missed(const struct nccl_run *s, const bool *set, const struct nccl_port *p)
 {
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         int rank = port_rank(s, g, p), best = nearest_rank(s, set, g);
@@ -163,7 +165,7 @@ static bool port_is_missed(const struct sim *s, const bool *set, const struct nc
 
 /* `p` would be of the fabric of `set` if its link were up.  One that somebody turned off is
  * where a GPU has no other: it is that GPU's rail all the same. */
-bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p)
+bool wanted_port_is_down(const struct nccl_run *s, const bool *set, const struct nccl_port *p)
 {
     bool alike = false, joined = port_is_ethernet(p) || !p->network;
 
@@ -174,13 +176,13 @@ bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_p
 
         if (!set[i] || !str_eq(p->link_layer, q->link_layer))
             continue;
-        alike = alike || !want_models_differ(s, p, q);
+        alike = alike || !wanted_models_differ(s, p, q);
         joined = joined || str_eq(p->network, q->network);
     }
     return alike && joined;
 }
 
-bool want_port_is_bare(const struct sim *s, const bool *set, const struct nccl_port *p)
+bool wanted_port_is_bare(const struct nccl_run *s, const bool *set, const struct nccl_port *p)
 {
     if (!p->takes || p->wanted || p->storage || p->frontend || !only_local(s, p) ||
         !port_is_missed(s, set, p))
@@ -188,22 +190,22 @@ bool want_port_is_bare(const struct sim *s, const bool *set, const struct nccl_p
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *q = &s->c->ports[i];
 
-        if (set[i] && str_eq(p->link_layer, q->link_layer) && !want_models_differ(s, p, q))
+        if (set[i] && str_eq(p->link_layer, q->link_layer) && !wanted_models_differ(s, p, q))
             return true;
     }
     return false;
 }
 
-bool *want_set_whole(const struct sim *s, const bool *set)
+bool *wanted_set_whole(const struct nccl_run *s, const bool *set)
 {
     bool *whole = arena_array(s->a, bool, s->c->ports_count + 1);
 
     for (size_t i = 0; i < s->c->ports_count; i++)
-        whole[i] = set[i] || want_port_is_down(s, set, &s->c->ports[i]);
+        whole[i] = set[i] || wanted_port_is_down(s, set, &s->c->ports[i]);
     return whole;
 }
 
-size_t want_set_count(const struct sim *s, const bool *set)
+size_t wanted_set_count(const struct nccl_run *s, const bool *set)
 {
     size_t n = 0;
 
@@ -214,7 +216,7 @@ size_t want_set_count(const struct sim *s, const bool *set)
 
 /* Where the way beyond the PCIe switch begins, a link is worth half, across sockets a
  * quarter: GPUDirect RDMA ends there. */
-static int64_t set_worth(const struct sim *s, const bool *set)
+static int64_t set_worth(const struct nccl_run *s, const bool *set)
 {
     struct score_way *ways = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
     int64_t sum = 0;
@@ -234,7 +236,7 @@ static int64_t set_worth(const struct sim *s, const bool *set)
 /* Counts the links of `set` that are down as if they were up, and `back` as it was: a layer
  * is chosen for the machine as it was cabled, so that a node with a dead rail chooses what
  * its healthy neighbours do. */
-static void counts_swap(const struct sim *s, const bool *set, bool *back)
+static void counts_swap(const struct nccl_run *s, const bool *set, bool *back)
 {
     for (size_t i = 0; i < s->c->ports_count; i++) {
         bool was = s->c->ports[i].counts;
@@ -244,7 +246,7 @@ static void counts_swap(const struct sim *s, const bool *set, bool *back)
     }
 }
 
-int64_t want_set_worth_up(const struct sim *s, const bool *set)
+int64_t wanted_set_worth_up(const struct nccl_run *s, const bool *set)
 {
     bool *counts = arena_array(s->a, bool, s->c->ports_count + 1);
     int64_t worth;
@@ -257,21 +259,21 @@ int64_t want_set_worth_up(const struct sim *s, const bool *set)
 
 /* ---- a step, and taking it back ---- */
 
-struct step {
+struct wanted_step {
     bool *drop;   /* ports this step leaves out */
     bool *ignore; /* ... and whose bandwidth is not missed */
     bool purpose; /* ... since their network is for something else */
     const char **why;
 };
 
-static struct step step_new(struct sim *s)
+static struct wanted_step step_new(struct nccl_run *s)
 {
-    return (struct step){ .drop = arena_array(s->a, bool, s->c->ports_count + 1),
-                          .ignore = arena_array(s->a, bool, s->c->ports_count + 1),
-                          .why = arena_array(s->a, const char *, s->c->ports_count + 1) };
+    return (struct wanted_step){ .drop = arena_array(s->a, bool, s->c->ports_count + 1),
+                                 .ignore = arena_array(s->a, bool, s->c->ports_count + 1),
+                                 .why = arena_array(s->a, const char *, s->c->ports_count + 1) };
 }
 
-static const char *cost_text(struct sim *s, const struct step *st)
+static const char *cost_text(struct nccl_run *s, const struct wanted_step *st)
 {
     struct buf names = { 0 };
     const char *list, *cost = "";
@@ -295,7 +297,7 @@ static const char *cost_text(struct sim *s, const struct step *st)
 }
 
 /* False: it would cost a GPU something, and was taken back. */
-static bool step_take(struct sim *s, const struct step *st)
+static bool step_take(struct nccl_run *s, const struct wanted_step *st)
 {
     struct nccl_choice *c = s->c;
     bool any = false;
@@ -322,7 +324,7 @@ static bool step_take(struct sim *s, const struct step *st)
 
 /* ---- 2. fabrics ---- */
 
-struct layer {
+struct port_layer {
     bool *set;  /* its wanted ports */
     bool *best; /* ... that are free, if any is, and those like them that are down */
     size_t count;
@@ -330,26 +332,26 @@ struct layer {
     bool free; /* some of them are neither for file systems nor for the default route */
 };
 
-static struct layer layer_of(const struct sim *s, bool ethernet)
+static struct port_layer layer_of(const struct nccl_run *s, bool ethernet)
 {
     struct nccl_choice *c = s->c;
-    struct layer l = { .set = arena_array(s->a, bool, c->ports_count + 1),
-                       .best = arena_array(s->a, bool, c->ports_count + 1) };
+    struct port_layer l = { .set = arena_array(s->a, bool, c->ports_count + 1),
+                            .best = arena_array(s->a, bool, c->ports_count + 1) };
 
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
 
         l.set[i] = p->wanted && port_is_ethernet(p) == ethernet;
         l.count += l.set[i];
-        l.best[i] = l.set[i] && !want_port_is_busy(s, p);
+        l.best[i] = l.set[i] && !wanted_port_is_busy(s, p);
         l.free = l.free || l.best[i];
     }
-    l.best = want_set_whole(s, l.free ? l.best : l.set);
-    l.worth = want_set_worth_up(s, l.best);
+    l.best = wanted_set_whole(s, l.free ? l.best : l.set);
+    l.worth = wanted_set_worth_up(s, l.best);
     return l;
 }
 
-bool want_set_dominates(const struct sim *s, const bool *a, const bool *b)
+bool wanted_set_dominates(const struct nccl_run *s, const bool *a, const bool *b)
 {
     bool *counts = arena_array(s->a, bool, s->c->ports_count + 1);
     struct score_way *x = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
@@ -365,17 +367,17 @@ bool want_set_dominates(const struct sim *s, const bool *a, const bool *b)
     return true;
 }
 
-static bool layer_keep(struct sim *s, const struct layer *keep, const struct layer *drop,
-                       const char *name)
+static bool layer_keep(struct nccl_run *s, const struct port_layer *keep,
+                       const struct port_layer *drop, const char *name)
 {
-    struct step st = step_new(s);
+    struct wanted_step st = step_new(s);
     bool known = keep->free && !drop->free; /* what the others are for */
-    bool better = known || want_set_dominates(s, keep->best, drop->best);
-    bool *whole = want_set_whole(s, keep->set);
+    bool better = known || wanted_set_dominates(s, keep->best, drop->best);
+    bool *whole = wanted_set_whole(s, keep->set);
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         st.drop[i] = drop->set[i];
-        st.ignore[i] = better && st.drop[i] && want_set_covers(s, whole, &s->c->ports[i]);
+        st.ignore[i] = better && st.drop[i] && wanted_set_covers(s, whole, &s->c->ports[i]);
         st.why[i] = arena_printf(
             s->a, "NCCL cannot join InfiniBand and Ethernet ports, and the %s ones %s.", name,
             known                      ? "are not those of file systems or the default "
@@ -389,31 +391,35 @@ static bool layer_keep(struct sim *s, const struct layer *keep, const struct lay
 
 /* It carries more than training, is preferred all the same, and has less than a port a GPU; the
  * other is free of such a use. */
-static bool layer_is_guess(const struct sim *s, const struct layer *l, const struct layer *other)
+static bool layer_is_guess(const struct nccl_run *s, const struct port_layer *l,
+                           const struct port_layer *other)
 {
-    return l->worth > other->worth && want_set_is_shared(s, l->best) &&
-           !want_set_is_shared(s, other->best) && want_set_count(s, l->best) < s->hw->gpus_count;
+    return l->worth > other->worth && wanted_set_is_shared(s, l->best) &&
+           !wanted_set_is_shared(s, other->best) &&
+           wanted_set_count(s, l->best) < s->hw->gpus_count;
 }
 
 /* Both are as near to every GPU, neither has a use of its own or both have, and neither is
  * by far the greater unless a use speaks against it: a guess. */
-static bool layers_even(const struct sim *s, const struct layer *ib, const struct layer *eth)
+static bool layers_even(const struct nccl_run *s, const struct port_layer *ib,
+                        const struct port_layer *eth)
 {
     bool far = ib->worth >= 4 * eth->worth || eth->worth >= 4 * ib->worth;
     bool even = ib->free == eth->free && s->hw->gpus_count &&
-                (!far || want_set_is_shared(s, ib->worth > eth->worth ? ib->best : eth->best));
+                (!far || wanted_set_is_shared(s, ib->worth > eth->worth ? ib->best : eth->best));
 
     for (size_t i = 0; even && i < s->c->ports_count; i++)
-        even = (!ib->best[i] || want_set_covers(s, eth->best, &s->c->ports[i])) &&
-               (!eth->best[i] || want_set_covers(s, ib->best, &s->c->ports[i]));
+        even = (!ib->best[i] || wanted_set_covers(s, eth->best, &s->c->ports[i])) &&
+               (!eth->best[i] || wanted_set_covers(s, ib->best, &s->c->ports[i]));
     return even || layer_is_guess(s, ib, eth) || layer_is_guess(s, eth, ib);
 }
 
-static void doubt_layers(struct sim *s, const struct layer *ib, const struct layer *eth)
+static void doubt_layers(struct nccl_run *s, const struct port_layer *ib,
+                         const struct port_layer *eth)
 {
-    bool roce = want_set_is_shared(s, eth->set);
+    bool roce = wanted_set_is_shared(s, eth->set);
 
-    if (!roce && !want_set_is_shared(s, ib->set)) {
+    if (!roce && !wanted_set_is_shared(s, ib->set)) {
         nccl_doubt(s, "InfiniBand and Ethernet ports are as near to the GPUs, and neither the "
                       "default route nor a mounted file system tells which of them are for "
                       "training.  NCCL does not join the two: every node must use the same.");
@@ -425,12 +431,13 @@ static void doubt_layers(struct sim *s, const struct layer *ib, const struct lay
                "for that or for training cannot be told.  NCCL does not join the two: every node "
                "must use the same.  If they are for training, set NCCL_IB_HCA='=%s', else "
                "NCCL_IB_HCA='=%s'.",
-               roce ? "Ethernet" : "InfiniBand", want_set_names(s, roce ? eth->set : ib->set),
-               want_set_names(s, roce ? ib->set : eth->set));
+               roce ? "Ethernet" : "InfiniBand", wanted_set_names(s, roce ? eth->set : ib->set),
+               wanted_set_names(s, roce ? ib->set : eth->set));
 }
 
 /* False: both layers stay, since a GPU would lose whichever goes. */
-static bool layer_choose(struct sim *s, const struct layer *ib, const struct layer *eth, bool even)
+static bool layer_choose(struct nccl_run *s, const struct port_layer *ib,
+                         const struct port_layer *eth, bool even)
 {
     bool first = eth->worth > ib->worth;
 
@@ -447,9 +454,9 @@ static bool layer_choose(struct sim *s, const struct layer *ib, const struct lay
 }
 
 /* GPUs have enough besides: one port each, or one at their own switch. */
-static bool set_suffices(const struct sim *s, const bool *set)
+static bool set_suffices(const struct nccl_run *s, const bool *set)
 {
-    if (want_set_count(s, set) >= s->hw->gpus_count)
+    if (wanted_set_count(s, set) >= s->hw->gpus_count)
         return true;
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         int best = nearest_rank(s, set, g);
@@ -461,7 +468,7 @@ static bool set_suffices(const struct sim *s, const bool *set)
 }
 
 /* How many of `set` are as near to the GPU as any of it. */
-static size_t count_nearest(const struct sim *s, const bool *set, size_t gpu)
+static size_t count_nearest(const struct nccl_run *s, const bool *set, size_t gpu)
 {
     int best = nearest_rank(s, set, gpu);
     size_t n = 0;
@@ -472,7 +479,7 @@ static size_t count_nearest(const struct sim *s, const bool *set, size_t gpu)
 }
 
 /* Both ports are nearest to the same GPUs. */
-static bool places_equal(const struct sim *s, const bool *set, const struct nccl_port *p,
+static bool places_equal(const struct nccl_run *s, const bool *set, const struct nccl_port *p,
                          const struct nccl_port *q)
 {
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
@@ -485,7 +492,7 @@ static bool places_equal(const struct sim *s, const bool *set, const struct nccl
 }
 
 /* Most GPUs have as many ports as the one that `p` is nearest to has with it. */
-static bool port_is_in_pattern(const struct sim *s, const bool *set, const struct nccl_port *p)
+static bool port_is_in_pattern(const struct nccl_run *s, const bool *set, const struct nccl_port *p)
 {
     size_t most = 0, like = 0, all = 0;
 
@@ -509,7 +516,7 @@ static const char *ip_net_of(const struct nccl_port *p)
 
 /* How many of `set` are on its InfiniBand subnet, whose traffic it can carry; `down`: or may have
  * been, their links being down. */
-static size_t count_joined(const struct sim *s, const bool *set, const struct nccl_port *p,
+static size_t count_joined(const struct nccl_run *s, const bool *set, const struct nccl_port *p,
                            bool down)
 {
     size_t n = 0;
@@ -525,7 +532,7 @@ static size_t count_joined(const struct sim *s, const bool *set, const struct nc
 /* A rail among rails, whatever else its network carries: it is the like of a port beside
  * it that has no other use, its network stays with that GPU, and without it the GPU would
  * have fewer than the others.  A storage network spans the GPUs, or is more than they have. */
-static bool port_is_rail(const struct sim *s, const bool *wanted, const bool *free_set,
+static bool port_is_rail(const struct nccl_run *s, const bool *wanted, const bool *free_set,
                          const struct nccl_port *p)
 {
     bool twin = false;
@@ -537,33 +544,33 @@ static bool port_is_rail(const struct sim *s, const bool *wanted, const bool *fr
 
         if (wanted[i] && str_eq(ip_net_of(q), ip_net_of(p)) && !places_equal(s, wanted, p, q))
             return false;
-        twin =
-            twin || (free_set[i] && places_equal(s, wanted, p, q) && !want_models_differ(s, p, q) &&
-                     maybe_or(p->rate_mbps, 0) == maybe_or(q->rate_mbps, 0));
+        twin = twin ||
+               (free_set[i] && places_equal(s, wanted, p, q) && !wanted_models_differ(s, p, q) &&
+                maybe_or(p->rate_mbps, 0) == maybe_or(q->rate_mbps, 0));
     }
     return twin && port_is_in_pattern(s, wanted, p);
 }
 
-static void want_purpose(struct sim *s)
+static void wanted_purpose(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
-    struct step st = step_new(s);
+    struct wanted_step st = step_new(s);
     bool *free_set = arena_array(s->a, bool, c->ports_count + 1), *whole;
     bool *wanted = arena_array(s->a, bool, c->ports_count + 1);
 
     for (size_t i = 0; i < c->ports_count; i++) {
         wanted[i] = c->ports[i].wanted;
-        free_set[i] = c->ports[i].wanted && !want_port_is_busy(s, &c->ports[i]);
+        free_set[i] = c->ports[i].wanted && !wanted_port_is_busy(s, &c->ports[i]);
     }
-    whole = want_set_whole(s, free_set);
-    if (!want_set_count(s, free_set) || !set_suffices(s, whole))
+    whole = wanted_set_whole(s, free_set);
+    if (!wanted_set_count(s, free_set) || !set_suffices(s, whole))
         return;
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
         bool joined = p->wanted && count_joined(s, free_set, p, false) > 0;
         const char *net = joined ? p->ip_net : p->network;
 
-        st.drop[i] = p->wanted && !free_set[i] && want_set_covers(s, whole, p) &&
+        st.drop[i] = p->wanted && !free_set[i] && wanted_set_covers(s, whole, p) &&
                      !port_is_rail(s, wanted, free_set, p) &&
                      (!joined || count_joined(s, whole, p, true) >= s->hw->gpus_count);
         st.ignore[i] = st.drop[i];
@@ -579,7 +586,7 @@ static void want_purpose(struct sim *s)
 }
 
 /* The wanted InfiniBand ports on one subnet. */
-static bool *subnet_set(const struct sim *s, const char *network)
+static bool *subnet_set(const struct nccl_run *s, const char *network)
 {
     bool *set = arena_array(s->a, bool, s->c->ports_count + 1);
 
@@ -591,7 +598,7 @@ static bool *subnet_set(const struct sim *s, const char *network)
 
 /* The subnet worth most to the GPUs, the first of equals, before any that is for file systems
  * or the default route; NULL: none is known. */
-static const char *best_subnet(const struct sim *s)
+static const char *best_subnet(const struct nccl_run *s)
 {
     const char *best = NULL;
     int64_t most = -1;
@@ -604,8 +611,8 @@ static const char *best_subnet(const struct sim *s)
 
         if (!p->wanted || port_is_ethernet(p) || !p->network || str_eq(p->network, best))
             continue;
-        worth = want_set_worth_up(s, want_set_whole(s, subnet_set(s, p->network)));
-        mine = !want_port_is_busy(s, p);
+        worth = wanted_set_worth_up(s, wanted_set_whole(s, subnet_set(s, p->network)));
+        mine = !wanted_port_is_busy(s, p);
         if (mine == free ? worth > most : mine) {
             most = worth;
             best = p->network;
@@ -616,14 +623,14 @@ static const char *best_subnet(const struct sim *s)
 }
 
 /* Two subnets that serve every GPU alike are two planes of one fabric for all we know. */
-static bool subnet_is_lesser(const struct sim *s, const bool *set, const bool *best)
+static bool subnet_is_lesser(const struct nccl_run *s, const bool *set, const bool *best)
 {
-    return want_set_count(s, set) < want_set_count(s, best) ||
-           want_set_worth_up(s, set) < want_set_worth_up(s, best);
+    return wanted_set_count(s, set) < wanted_set_count(s, best) ||
+           wanted_set_worth_up(s, set) < wanted_set_worth_up(s, best);
 }
 
 /* Every GPU has one of `set` behind its own switch or behind a neighbour's (PXN). */
-static bool set_reaches(const struct sim *s, const bool *set)
+static bool set_reaches(const struct nccl_run *s, const bool *set)
 {
     size_t ports = s->c->ports_count;
 
@@ -640,21 +647,21 @@ static bool set_reaches(const struct sim *s, const bool *set)
 }
 
 /* All of `set` have another use. */
-static bool set_is_busy(const struct sim *s, const bool *set)
+static bool set_is_busy(const struct nccl_run *s, const bool *set)
 {
     for (size_t i = 0; i < s->c->ports_count; i++)
-        if (set[i] && !want_port_is_busy(s, &s->c->ports[i]))
+        if (set[i] && !wanted_port_is_busy(s, &s->c->ports[i]))
             return false;
     return true;
 }
 
 /* All wanted ports of the subnet have another use. */
-static bool subnet_is_busy(const struct sim *s, const char *network)
+static bool subnet_is_busy(const struct nccl_run *s, const char *network)
 {
     return set_is_busy(s, subnet_set(s, network));
 }
 
-const char *want_set_names(const struct sim *s, const bool *set)
+const char *wanted_set_names(const struct nccl_run *s, const bool *set)
 {
     struct buf b = { 0 };
 
@@ -667,22 +674,23 @@ const char *want_set_names(const struct sim *s, const bool *set)
 
 /* The fabric of `keep` is worth more, but has another use on some of its ports, and `mine`, which
  * has none, is as near to every GPU. */
-static bool subnet_is_rival(const struct sim *s, const bool *keep, const bool *mine)
+static bool subnet_is_rival(const struct nccl_run *s, const bool *keep, const bool *mine)
 {
     bool used = false;
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *p = &s->c->ports[i];
 
-        if ((mine[i] && want_port_is_busy(s, p)) || (keep[i] && !want_set_covers(s, mine, p)))
+        if ((mine[i] && wanted_port_is_busy(s, p)) || (keep[i] && !wanted_set_covers(s, mine, p)))
             return false;
-        used = used || (keep[i] && want_port_is_busy(s, p));
+        used = used || (keep[i] && wanted_port_is_busy(s, p));
     }
     return used && subnet_is_lesser(s, mine, keep);
 }
 
 /* What the nearest of `set` at this GPU carry together, without `aside`. */
-static int64_t nearest_mbps(const struct sim *s, const bool *set, const bool *aside, size_t gpu)
+static int64_t nearest_mbps(const struct nccl_run *s, const bool *set, const bool *aside,
+                            size_t gpu)
 {
     int best = nearest_rank(s, set, gpu);
     int64_t sum = 0;
@@ -695,7 +703,7 @@ static int64_t nearest_mbps(const struct sim *s, const bool *set, const bool *as
 
 /* Some GPU has more of `mine` in as near a place: the fabric that has less in all may be the one
  * for training.  What is down may be of both, and is taken for the greater one's. */
-static bool subnet_is_uneven(const struct sim *s, const bool *keep, const bool *mine)
+static bool subnet_is_uneven(const struct nccl_run *s, const bool *keep, const bool *mine)
 {
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         if (score_gpu_counts(s, g) && nearest_rank(s, keep, g) == nearest_rank(s, mine, g) &&
@@ -704,34 +712,35 @@ static bool subnet_is_uneven(const struct sim *s, const bool *keep, const bool *
     return false;
 }
 
-static void doubt_subnets(struct sim *s, const bool *keep, const bool *rival, const bool *uneven)
+static void doubt_subnets(struct nccl_run *s, const bool *keep, const bool *rival,
+                          const bool *uneven)
 {
-    if (want_set_count(s, rival))
+    if (wanted_set_count(s, rival))
         nccl_doubt(s,
                    "%s and %s are two InfiniBand fabrics beside the same GPUs, and file systems or "
                    "the default route are on some ports of the former only: whether it is for "
                    "storage cannot be told.  All are left to NCCL.  If it is, set "
                    "NCCL_IB_HCA='=%s'.",
-                   want_set_text(s, keep), want_set_text(s, rival), want_set_names(s, rival));
-    if (want_set_count(s, uneven))
+                   wanted_set_text(s, keep), wanted_set_text(s, rival), wanted_set_names(s, rival));
+    if (wanted_set_count(s, uneven))
         nccl_doubt(s,
                    "%s and %s are two InfiniBand fabrics; the former serves the GPUs better as a "
                    "whole, the latter some of them, and nothing mounted or routed over them tells "
                    "which is for training.  All are left to NCCL, which joins a port to those of "
                    "its own fabric alone.  If it is the former, set NCCL_IB_HCA='=%s', else "
                    "NCCL_IB_HCA='=%s'.",
-                   want_set_text(s, keep), want_set_text(s, uneven), want_set_names(s, keep),
-                   want_set_names(s, uneven));
+                   wanted_set_text(s, keep), wanted_set_text(s, uneven), wanted_set_names(s, keep),
+                   wanted_set_names(s, uneven));
 }
 
-static void want_subnet(struct sim *s)
+static void wanted_subnet(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     const char *best = best_subnet(s);
-    bool *keep = subnet_set(s, best), *whole = want_set_whole(s, keep);
+    bool *keep = subnet_set(s, best), *whole = wanted_set_whole(s, keep);
     bool *rival = arena_array(s->a, bool, c->ports_count + 1);
     bool *uneven = arena_array(s->a, bool, c->ports_count + 1);
-    struct step st = step_new(s);
+    struct wanted_step st = step_new(s);
 
     for (size_t i = 0; best && i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
@@ -740,11 +749,11 @@ static void want_subnet(struct sim *s)
         if (!p->wanted || port_is_ethernet(p) || !p->network || keep[i])
             continue;
         /* with what is down on either: machines that are well must come to the same */
-        mine = want_set_whole(s, subnet_set(s, p->network));
+        mine = wanted_set_whole(s, subnet_set(s, p->network));
         rival[i] = subnet_is_rival(s, keep, mine);
         st.drop[i] = !rival[i] && set_suffices(s, whole) && subnet_is_lesser(s, mine, whole);
         for (size_t k = 0; st.drop[i] && k < c->ports_count; k++)
-            st.drop[i] = !mine[k] || want_set_covers(s, whole, &c->ports[k]);
+            st.drop[i] = !mine[k] || wanted_set_covers(s, whole, &c->ports[k]);
         uneven[i] = st.drop[i] && !set_is_busy(s, mine) && subnet_is_uneven(s, whole, mine);
         st.drop[i] = st.drop[i] && !uneven[i];
         /* a rail that is missing altogether is no reason to send over what storage is on */
@@ -759,7 +768,7 @@ static void want_subnet(struct sim *s)
     doubt_subnets(s, keep, rival, uneven);
 }
 
-bool *want_set_wanted(const struct sim *s)
+bool *wanted_set_wanted(const struct nccl_run *s)
 {
     bool *set = arena_array(s->a, bool, s->c->ports_count + 1);
 
@@ -770,11 +779,11 @@ bool *want_set_wanted(const struct sim *s)
 
 /* ---- 3. place ---- */
 
-static void want_place(struct sim *s)
+static void wanted_place(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
-    struct step st = step_new(s);
-    bool *set = want_set_wanted(s);
+    struct wanted_step st = step_new(s);
+    bool *set = wanted_set_wanted(s);
 
     for (size_t i = 0; i < c->ports_count; i++) {
         bool known = false, near = false;
@@ -794,7 +803,7 @@ static void want_place(struct sim *s)
 /* ---- 4. rate ---- */
 
 /* A faster port of another model is as near to this GPU. */
-static bool beaten_at(const struct sim *s, const struct nccl_port *p, size_t gpu)
+static bool beaten_at(const struct nccl_run *s, const struct nccl_port *p, size_t gpu)
 {
     int rank = port_rank(s, gpu, p);
 
@@ -802,18 +811,18 @@ static bool beaten_at(const struct sim *s, const struct nccl_port *p, size_t gpu
         const struct nccl_port *q = &s->c->ports[i];
 
         if (q->wanted && q != p && p->rate_mbps.known && q->rate_mbps.known &&
-            q->rate_mbps.v > p->rate_mbps.v && want_models_differ(s, p, q) &&
+            q->rate_mbps.v > p->rate_mbps.v && wanted_models_differ(s, p, q) &&
             port_rank(s, gpu, q) == rank)
             return true;
     }
     return false;
 }
 
-static void want_rate(struct sim *s)
+static void wanted_rate(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
-    struct step st = step_new(s);
-    bool *set = want_set_wanted(s);
+    struct wanted_step st = step_new(s);
+    bool *set = wanted_set_wanted(s);
 
     for (size_t i = 0; i < c->ports_count; i++) {
         size_t near = 0, beaten = 0;
@@ -834,7 +843,7 @@ static void want_rate(struct sim *s)
 
 /* ---- a fabric that is down altogether ---- */
 
-const char *want_set_text(struct sim *s, const bool *set)
+const char *wanted_set_text(struct nccl_run *s, const bool *set)
 {
     struct buf b = { 0 };
 
@@ -845,7 +854,7 @@ const char *want_set_text(struct sim *s, const bool *set)
     return nccl_text(s->a, &b);
 }
 
-static bool set_has_layer(const struct sim *s, const bool *set, const char *layer)
+static bool set_has_layer(const struct nccl_run *s, const bool *set, const char *layer)
 {
     for (size_t i = 0; i < s->c->ports_count; i++)
         if (set[i] && str_eq(s->c->ports[i].link_layer, layer))
@@ -854,7 +863,7 @@ static bool set_has_layer(const struct sim *s, const bool *set, const char *laye
 }
 
 /* What is left is for something else: file systems, the front end, or another layer. */
-static bool set_is_other(const struct sim *s, const bool *set, const bool *dead)
+static bool set_is_other(const struct nccl_run *s, const bool *set, const bool *dead)
 {
     bool layer = false, purpose = false;
 
@@ -863,31 +872,31 @@ static bool set_is_other(const struct sim *s, const bool *set, const bool *dead)
 
         if (!set[i])
             continue;
-        if (!want_port_is_busy(s, p) && set_has_layer(s, dead, p->link_layer))
+        if (!wanted_port_is_busy(s, p) && set_has_layer(s, dead, p->link_layer))
             return false;
         layer = layer || !set_has_layer(s, dead, p->link_layer);
-        purpose = purpose || want_port_is_busy(s, p);
+        purpose = purpose || wanted_port_is_busy(s, p);
     }
-    return purpose || (layer && want_set_worth_up(s, dead) >= set_worth(s, set));
+    return purpose || (layer && wanted_set_worth_up(s, dead) >= set_worth(s, set));
 }
 
 /* The ports at the GPUs that are down, where what is up is no network of theirs; NULL: they
  * have theirs.  Those that somebody turned off are among them only where they are nearer to
  * every GPU than what is up, and what is up is known to be for something else: somebody may
  * have bought more ports than he cabled. */
-static bool *set_gone(const struct sim *s, const bool *set)
+static bool *set_gone(const struct nccl_run *s, const bool *set)
 {
     struct nccl_choice *c = s->c;
     bool *dead = arena_array(s->a, bool, c->ports_count + 1);
     bool *lost = arena_array(s->a, bool, c->ports_count + 1), all = true;
 
     for (size_t i = 0; i < c->ports_count; i++) {
-        dead[i] = want_port_is_dead(s, &c->ports[i]);
+        dead[i] = wanted_port_is_dead(s, &c->ports[i]);
         lost[i] = port_is_lost(s, &c->ports[i]);
     }
     for (size_t i = 0; i < c->ports_count; i++)
-        all = all && (!set[i] || want_set_covers(s, dead, &c->ports[i]));
-    if (all && want_set_count(s, dead) && set_is_other(s, set, dead))
+        all = all && (!set[i] || wanted_set_covers(s, dead, &c->ports[i]));
+    if (all && wanted_set_count(s, dead) && set_is_other(s, set, dead))
         return dead;
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         int near = nearest_rank(s, lost, g), up = nearest_rank(s, set, g);
@@ -901,12 +910,12 @@ static bool *set_gone(const struct sim *s, const bool *set)
 /* The ports that belong to the GPUs are all down.  To name what is left would be to train
  * over the storage network or the front end, with no peer on it: NCCL is left alone, and the
  * reader is told. */
-static void want_alive(struct sim *s)
+static void wanted_alive(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
-    bool *set = want_set_wanted(s), *gone;
+    bool *set = wanted_set_wanted(s), *gone;
 
-    gone = want_set_count(s, set) && s->hw->gpus_count ? set_gone(s, set) : NULL;
+    gone = wanted_set_count(s, set) && s->hw->gpus_count ? set_gone(s, set) : NULL;
     if (!gone)
         return;
     c->gone_why = arena_printf(
@@ -914,7 +923,7 @@ static void want_alive(struct sim *s)
         "The ports that belong to the GPUs are down: %s.  What is up (%s) is another network, "
         "where machines that are well have no peer for it: this one cannot train with others until "
         "the links are mended.",
-        want_set_text(s, gone), want_set_text(s, set));
+        wanted_set_text(s, gone), wanted_set_text(s, set));
     nccl_doubt(s, "%s", c->gone_why);
     c->all_why = NULL;
     for (size_t i = 0; i < c->ports_count; i++)
@@ -926,7 +935,7 @@ static void want_alive(struct sim *s)
 /* ---- file systems whose network is not known ---- */
 
 /* The ports of its network could be left out: the GPUs have others as near. */
-static bool net_is_spare(const struct sim *s, const bool *wanted, const struct nccl_port *p)
+static bool net_is_spare(const struct nccl_run *s, const bool *wanted, const struct nccl_port *p)
 {
     bool *others = arena_array(s->a, bool, s->c->ports_count + 1);
     const char *net = ip_net_of(p) ? ip_net_of(p) : p->network;
@@ -936,18 +945,18 @@ static bool net_is_spare(const struct sim *s, const bool *wanted, const struct n
 
         others[i] = wanted[i] && !str_eq(ip_net_of(q) ? ip_net_of(q) : q->network, net);
     }
-    if (!net || !want_set_count(s, others) || !set_suffices(s, others))
+    if (!net || !wanted_set_count(s, others) || !set_suffices(s, others))
         return false;
     for (size_t i = 0; i < s->c->ports_count; i++)
-        if (wanted[i] && !others[i] && !want_set_covers(s, others, &s->c->ports[i]))
+        if (wanted[i] && !others[i] && !wanted_set_covers(s, others, &s->c->ports[i]))
             return false;
     return !port_is_rail(s, wanted, others, p);
 }
 
-static void want_mounts(struct sim *s)
+static void wanted_mounts(struct nccl_run *s)
 {
     const struct hw_mount *m = fabric_unplaced(s->a, s->hw);
-    bool *wanted = want_set_wanted(s), spare = false;
+    bool *wanted = wanted_set_wanted(s), spare = false;
 
     for (size_t i = 0; m && i < s->c->ports_count; i++)
         spare = spare || (wanted[i] && net_is_spare(s, wanted, &s->c->ports[i]));
@@ -960,7 +969,7 @@ static void want_mounts(struct sim *s)
 
 /* ---- as many as NCCL takes ---- */
 
-static void want_limit(struct sim *s)
+static void wanted_limit(struct nccl_run *s)
 {
     size_t count = 0;
 
@@ -978,7 +987,7 @@ static void want_limit(struct sim *s)
 /* Beyond NCCL's limit a port in the list keeps another out that NCCL would have taken: what
  * we name must not be worse for it.  Then it is of those that NCCL takes by itself, and at
  * the very least it is these. */
-static void want_guard(struct sim *s)
+static void wanted_guard(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
 
@@ -1006,11 +1015,11 @@ static void want_guard(struct sim *s)
 
 /* What tells a RoCE port's fabric apart where nothing is mounted over it: a network that it
  * shares with ports elsewhere (rails have one each), the model of its card, its MTU. */
-static const char *fabric_key(const struct sim *s, const struct nccl_port *p)
+static const char *fabric_key(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
     const struct hw_net *n = p->gid_ndev ? hw_find_net(s->hw, p->gid_ndev) : NULL;
-    bool *all = want_set_wanted(s);
+    bool *all = wanted_set_wanted(s);
     bool shared = false;
 
     for (size_t i = 0; i < s->c->ports_count; i++)
@@ -1022,7 +1031,7 @@ static const char *fabric_key(const struct sim *s, const struct nccl_port *p)
                         (long long)(n ? maybe_or(n->mtu, -1) : -1));
 }
 
-static bool *key_set(const struct sim *s, const char *const *keys, const char *key)
+static bool *key_set(const struct nccl_run *s, const char *const *keys, const char *key)
 {
     bool *set = arena_array(s->a, bool, s->c->ports_count + 1);
 
@@ -1033,7 +1042,7 @@ static bool *key_set(const struct sim *s, const char *const *keys, const char *k
 
 /* Ports of two kinds beside the same GPUs: two planes of one fabric, or a second fabric.
  * All stay, since leaving out half of one would be worse than doing nothing. */
-static void doubt_fabric(struct sim *s)
+static void doubt_fabric(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     const char **keys = arena_array(s->a, const char *, c->ports_count + 1);
@@ -1051,27 +1060,27 @@ static void doubt_fabric(struct sim *s)
             continue;
         two = key_set(s, keys, keys[i]);
         for (size_t k = 0; k < c->ports_count; k++)
-            beside = beside && (!two[k] || want_set_covers(s, one, &c->ports[k]));
-        if (!beside || want_set_count(s, two) < 2)
+            beside = beside && (!two[k] || wanted_set_covers(s, one, &c->ports[k]));
+        if (!beside || wanted_set_count(s, two) < 2)
             continue;
         nccl_doubt(s,
                    "%s (%s) may be another fabric than %s (%s): both are as near to the GPUs, "
                    "and nothing mounted or routed over them tells.  All are left to NCCL.  If the "
                    "former is for storage, set NCCL_IB_HCA='=%s'.",
-                   want_set_names(s, two), keys[i], want_set_names(s, one), keys[first],
-                   want_set_names(s, one));
+                   wanted_set_names(s, two), keys[i], wanted_set_names(s, one), keys[first],
+                   wanted_set_names(s, one));
         return;
     }
 }
 
 /* A wanted port that is the like of `p` in model, rate and place at the GPU. */
-static bool port_has_like(const struct sim *s, size_t gpu, const struct nccl_port *p)
+static bool port_has_like(const struct nccl_run *s, size_t gpu, const struct nccl_port *p)
 {
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *q = &s->c->ports[i];
 
         if (q->wanted && port_rank(s, gpu, q) == port_rank(s, gpu, p) &&
-            !want_models_differ(s, p, q) && str_eq(p->link_layer, q->link_layer) &&
+            !wanted_models_differ(s, p, q) && str_eq(p->link_layer, q->link_layer) &&
             maybe_is(q->rate_mbps, p->rate_mbps.v))
             return true;
     }
@@ -1081,10 +1090,10 @@ static bool port_has_like(const struct sim *s, size_t gpu, const struct nccl_por
 /* Every GPU has an InfiniBand port that was set aside and is the like of one that it keeps:
  * storage for each GPU, or a second plane of the training fabric that file systems are mounted
  * over.  With RoCE the planes are rails, and a network that spans the GPUs beside them is none. */
-static void doubt_planes(struct sim *s)
+static void doubt_planes(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
-    bool *aside = arena_array(s->a, bool, c->ports_count + 1), *set = want_set_wanted(s);
+    bool *aside = arena_array(s->a, bool, c->ports_count + 1), *set = wanted_set_wanted(s);
     const struct nccl_score *x = c->scores_count ? &c->scores[0] : NULL;
 
     for (size_t i = 0; i < c->ports_count; i++)
@@ -1100,65 +1109,65 @@ static void doubt_planes(struct sim *s)
         if (!like)
             return;
     }
-    if (want_set_count(s, aside) < 2 || want_set_count(s, aside) != want_set_count(s, set) || !x ||
-        !x->dflt.all_mbps.known)
+    if (wanted_set_count(s, aside) < 2 || wanted_set_count(s, aside) != wanted_set_count(s, set) ||
+        !x || !x->dflt.all_mbps.known)
         return;
     nccl_doubt(s,
                "%s are left out, since file systems or the default route are on their network; but "
                "they are like %s in all else, one or more for every GPU.  If they are a second "
                "plane of the fabric for training, leave NCCL_IB_HCA unset: each GPU has %s then, "
                "not %s.",
-               want_set_text(s, aside), want_set_text(s, set),
+               wanted_set_text(s, aside), wanted_set_text(s, set),
                nccl_rate_text(s->a, x->dflt.all_mbps), nccl_rate_text(s->a, x->ours.mbps));
 }
 
-static const char *wanted_text(struct sim *s, const struct nccl_port *p)
+static const char *wanted_text(struct nccl_run *s, const struct nccl_port *p)
 {
     return arena_printf(s->a, "ACTIVE at %s%s%s%s.", nccl_rate_text(s->a, p->rate_mbps),
                         p->near_path ? ", " : "", p->near_path ? p->near_path : "",
                         p->near_path ? " from the nearest GPU" : "");
 }
 
-void want_choose(struct sim *s)
+void wanted_choose(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
-    struct layer ib, eth;
+    struct port_layer ib, eth;
     bool even;
 
-    want_addresses(s);
+    wanted_addresses(s);
     if (nccl_env_of(s->hw, "NCCL_IB_HCA")) {
         for (size_t i = 0; i < c->ports_count; i++) {
             c->ports[i].wanted = c->ports[i].picked;
             c->ports[i].wanted_why = "NCCL_IB_HCA is set already and decides.";
         }
-        want_functions_count(s);
+        wanted_functions_count(s);
         (void)score_choose(s);
         c->score_text = score_text(s->a, c, "with NCCL_IB_HCA as it is set");
         return;
     }
-    want_functions(s);
-    want_hardware(s);
-    want_use(s);
+    wanted_functions(s);
+    wanted_hardware(s);
+    wanted_use(s);
     ib = layer_of(s, false);
     eth = layer_of(s, true);
     even = ib.count && eth.count && layers_even(s, &ib, &eth);
     if (!ib.count || !eth.count || layer_choose(s, &ib, &eth, even)) {
-        want_purpose(s);
-        want_subnet(s);
-        want_place(s);
-        want_rate(s);
-        want_alive(s);
-        want_mounts(s);
+        wanted_purpose(s);
+        wanted_subnet(s);
+        wanted_place(s);
+        wanted_rate(s);
+        wanted_alive(s);
+        wanted_mounts(s);
         if (!c->gone_why)
-            want_use_doubt(s);
+            wanted_use_doubt(s);
     } else { /* naming some would make the mixture ours */
         for (size_t i = 0; i < c->ports_count; i++)
             c->ports[i].wanted = c->ports[i].takes;
     }
     if (even && !c->gone_why)
         doubt_layers(s, &ib, &eth);
-    want_limit(s);
-    want_guard(s);
+    wanted_limit(s);
+    wanted_guard(s);
     score_aside(s);
     c->score_text = score_text(s->a, c, "with the wanted ports");
     for (size_t i = 0; i < c->ports_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* recommend_cards: devices that are no NIC of their own: virtual functions of one port, and RDMA in
+/* wanted_cards: devices that are no NIC of their own: virtual functions of one port, and RDMA in
  * software. */
 #include "nccl/nccl_int.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- virtual functions ---- */
 
-static const char *physfn_of(const struct sim *s, const struct nccl_port *p)
+static const char *physfn_of(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
 
@@ -15,7 +15,7 @@ static const char *physfn_of(const struct sim *s, const struct nccl_port *p)
 }
 
 /* `q` is the port that `vf` is a part of, or comes before it as a part of the same one. */
-static bool port_stands_for(const struct sim *s, const struct nccl_port *q,
+static bool port_stands_for(const struct nccl_run *s, const struct nccl_port *q,
                             const struct nccl_port *vf)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, q->dev);
@@ -29,7 +29,7 @@ static bool port_stands_for(const struct sim *s, const struct nccl_port *q,
 }
 
 /* One port of the card is one port's bandwidth, however many functions it is shown as. */
-void want_functions(struct sim *s)
+void wanted_functions(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
 
@@ -49,21 +49,22 @@ void want_functions(struct sim *s)
     }
 }
 
-static const char *base_bdf(const struct sim *s, const struct nccl_port *p)
+static const char *base_bdf(const struct nccl_run *s, const struct nccl_port *p)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
 
     return !r ? NULL : r->physfn ? r->physfn : r->bdf;
 }
 
-static bool ports_are_one(const struct sim *s, const struct nccl_port *p, const struct nccl_port *q)
+static bool ports_are_one(const struct nccl_run *s, const struct nccl_port *p,
+                          const struct nccl_port *q)
 {
     const char *base = base_bdf(s, p);
 
     return p->port == q->port && base && str_eq(base, base_bdf(s, q));
 }
 
-void want_functions_count(struct sim *s)
+void wanted_functions_count(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
 
@@ -82,7 +83,7 @@ void want_functions_count(struct sim *s)
 
 /* ---- RDMA in software ---- */
 
-void want_hardware(struct sim *s)
+void wanted_hardware(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
     const struct nccl_port *soft = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* recommend_rails: rails that do not lead to each other, one of which is down or slow.
+/* wanted_rails: rails that do not lead to each other, one of which is down or slow.
  *
  * NCCL joins channel to channel, and the ports of a card in turn, whatever network each is on.
  * A GPU that goes by other rails than on machines that are well, or by fewer, meets them where
@@ -19,7 +19,7 @@ struct astray { /* the GPUs that go by ports which they leave to others where al
 };
 
 /* Another port of this model is faster. */
-static bool port_is_slowed(const struct sim *s, size_t port)
+static bool port_is_slowed(const struct nccl_run *s, size_t port)
 {
     const struct nccl_port *p = &s->c->ports[port];
 
@@ -27,14 +27,14 @@ static bool port_is_slowed(const struct sim *s, size_t port)
         const struct nccl_port *q = &s->c->ports[i];
 
         if (str_eq(q->state, "ACTIVE") && str_eq(q->link_layer, p->link_layer) &&
-            !want_models_differ(s, p, q) && maybe_or(q->rate_mbps, 0) > maybe_or(p->rate_mbps, 0))
+            !wanted_models_differ(s, p, q) && maybe_or(q->rate_mbps, 0) > maybe_or(p->rate_mbps, 0))
             return true;
     }
     return false;
 }
 
 /* A GPU that has no rail of its own on any machine like this one is not among them. */
-static struct astray astray_of(const struct sim *s, const bool *set, const bool *dead)
+static struct astray astray_of(const struct nccl_run *s, const bool *set, const bool *dead)
 {
     size_t ports = s->c->ports_count;
     struct score_way *now = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
@@ -71,7 +71,7 @@ static struct astray astray_of(const struct sim *s, const bool *set, const bool 
 }
 
 /* "0,3": the driver's numbers. */
-static const char *gpus_text(struct sim *s, const bool *gpus)
+static const char *gpus_text(struct nccl_run *s, const bool *gpus)
 {
     struct buf b = { 0 };
 
@@ -82,9 +82,9 @@ static const char *gpus_text(struct sim *s, const bool *gpus)
 }
 
 /* "is down", "are down"; "has no address that routers forward" where a link is up. */
-static const char *fault_text(const struct sim *s, const bool *set)
+static const char *fault_text(const struct nccl_run *s, const bool *set)
 {
-    bool many = want_set_count(s, set) > 1, bare = false, down = false;
+    bool many = wanted_set_count(s, set) > 1, bare = false, down = false;
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         bare = bare || (set[i] && s->c->ports[i].bare);
@@ -98,7 +98,7 @@ static const char *fault_text(const struct sim *s, const bool *set)
 }
 
 /* Nothing is broken: the rail of these GPUs is of a slower model. */
-static void doubt_built(struct sim *s, const struct astray *lost)
+static void doubt_built(struct nccl_run *s, const struct astray *lost)
 {
     nccl_doubt(s,
                "The ports are rails that do not lead to each other, and GPU %s goes by those of "
@@ -111,16 +111,16 @@ static void doubt_built(struct sim *s, const struct astray *lost)
 
 /* A GPU that has another rail than its own, dead or slow, meets machines that are well where
  * their rails do not lead: NCCL joins channel to channel, whatever network each is on. */
-void want_rails(struct sim *s)
+void wanted_rails(struct nccl_run *s)
 {
-    bool *set = want_set_wanted(s), *dead = arena_array(s->a, bool, s->c->ports_count + 1);
+    bool *set = wanted_set_wanted(s), *dead = arena_array(s->a, bool, s->c->ports_count + 1);
     struct astray lost;
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         struct nccl_port *p = &s->c->ports[i];
 
-        p->down = want_port_is_down(s, set, p);
-        p->bare = want_port_is_bare(s, set, p);
+        p->down = wanted_port_is_down(s, set, p);
+        p->bare = wanted_port_is_bare(s, set, p);
         dead[i] = p->down || p->bare;
     }
     if (nccl_env_of(s->hw, "NCCL_IB_HCA") || s->c->gone_why || !ports_isolated_rails(s->hw, s->c))
@@ -132,12 +132,12 @@ void want_rails(struct sim *s)
                    "on by the rest of its ports, where machines that are well use all, and NCCL "
                    "joins them in turn, whatever rail each is on: connections to the missing one "
                    "fail.  Drain this machine until it is mended.",
-                   want_set_text(s, lost.short_dead), fault_text(s, lost.short_dead),
+                   wanted_set_text(s, lost.short_dead), fault_text(s, lost.short_dead),
                    gpus_text(s, lost.short_gpus));
     if (!lost.count)
         return;
     s->c->rail_lost = lost.gpus;
-    s->c->rail_dead = want_set_count(s, lost.dead) > 0;
+    s->c->rail_dead = wanted_set_count(s, lost.dead) > 0;
     if (!s->c->rail_dead && !lost.slowed) {
         doubt_built(s, &lost);
         return;
@@ -148,7 +148,7 @@ void want_rails(struct sim *s)
                "from there.  Drain this machine until the rail is mended, or leave the rail out "
                "on all.",
                gpus_text(s, lost.gpus), s->c->rail_dead ? ", since " : "",
-               s->c->rail_dead ? want_set_text(s, lost.dead) : "",
+               s->c->rail_dead ? wanted_set_text(s, lost.dead) : "",
                s->c->rail_dead ? arena_printf(s->a, " %s", fault_text(s, lost.dead))
                                : ", whose rails are faster than its own");
 }

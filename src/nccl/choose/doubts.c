@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* caveats: what else than ports and distances decides, and what of it we cannot follow.
+/* doubts: what else than ports and distances decides, and what of it we cannot follow.
  *
  * A net plug-in takes the network out of NCCL's hands: which ports it uses is its own
  * choice.  A topology file takes the place of sysfs: it is followed where it could be
@@ -55,7 +55,7 @@ bool doubt_net_named(const struct hw *hw)
            !(doubt_net_plugin(hw) && is_plugin_name(hw, net));
 }
 
-static void doubt_plugins(struct sim *s)
+static void doubt_plugins(struct nccl_run *s)
 {
     const char *net = nccl_env_of(s->hw, "NCCL_NET"), *user = nccl_env_of(s->hw, "NCCL_NET_PLUGIN");
     const char *path = doubt_net_plugin(s->hw);
@@ -116,7 +116,7 @@ const char *doubt_topo_missed(const struct hw *hw, const struct nccl_choice *c, 
 }
 
 /* The way to a NIC that the file has, and NCCL does not find. */
-static void doubt_lost(struct sim *s)
+static void doubt_lost(struct nccl_run *s)
 {
     const char *nics = nics_text(s->hw, s->c, s->a, level_nic_lost);
 
@@ -134,7 +134,7 @@ static void doubt_lost(struct sim *s)
                 : "at their own PCI addresses");
 }
 
-static void doubt_files(struct sim *s)
+static void doubt_files(struct nccl_run *s)
 {
     const struct hw_nccl *n = &s->hw->nccl;
     const char *topo = nccl_env_of(s->hw, "NCCL_TOPO_FILE");
@@ -196,7 +196,7 @@ static void doubt_files(struct sim *s)
 
 /* A subnet gives each LID once: two ports with one LID are on two subnets, although prefix and
  * manager look the same.  Functions of one card may share theirs. */
-static void doubt_lids(struct sim *s)
+static void doubt_lids(struct nccl_run *s)
 {
     const struct nccl_choice *c = s->c;
 
@@ -221,7 +221,7 @@ static void doubt_lids(struct sim *s)
 }
 
 /* All GPUs look as near to all NICs, and NCCL deals the NICs out by number. */
-static void doubt_guest(struct sim *s)
+static void doubt_guest(struct nccl_run *s)
 {
     s->c->guest = level_is_guest(s);
     if (s->c->guest)
@@ -232,7 +232,7 @@ static void doubt_guest(struct sim *s)
 }
 
 /* Without what system calls said there are no limits, no CPUs and no addresses to go by. */
-static void doubt_capture(struct sim *s)
+static void doubt_capture(struct nccl_run *s)
 {
     bool known = !s->hw->nets_count;
 
@@ -250,7 +250,7 @@ static void doubt_capture(struct sim *s)
 
 /* A container that was given NICs far from its GPUs, while the machine has some at the GPUs'
  * switches: the PCI tree shows them to every container. */
-static void doubt_given(struct sim *s)
+static void doubt_given(struct nccl_run *s)
 {
     const struct nccl_choice *c = s->c;
     const struct hw_pci *near = NULL;
@@ -281,7 +281,7 @@ static void doubt_given(struct sim *s)
 }
 
 /* NCCL loads what it needs for RDMA, and goes over TCP without a word where that fails. */
-static void doubt_verbs(struct sim *s)
+static void doubt_verbs(struct nccl_run *s)
 {
     const struct nccl_choice *c = s->c;
     const char *lack = NULL, *dev = NULL;
@@ -306,7 +306,7 @@ static void doubt_verbs(struct sim *s)
 }
 
 /* Releases differ in the GID they take, the ports they count and the distances they allow. */
-static void doubt_version(struct sim *s)
+static void doubt_version(struct nccl_run *s)
 {
     const struct hw_soft *nccl = hw_nccl_soft(s->hw);
 
@@ -330,7 +330,7 @@ static void doubt_version(struct sim *s)
 }
 
 /* The second port of a card is down: nobody uses it, or it is a rail that is missing. */
-static void doubt_second(struct sim *s)
+static void doubt_second(struct nccl_run *s)
 {
     struct buf b = { 0 };
 
@@ -351,7 +351,7 @@ static void doubt_second(struct sim *s)
     buf_release(&b);
 }
 
-void doubt_choose(struct sim *s)
+void doubt_choose(struct nccl_run *s)
 {
     doubt_second(s);
     doubt_version(s);
@@ -377,7 +377,7 @@ struct domain {                 /* the GPUs that a job here can use, by their NV
     bool cliques; /* ... of more than one clique */
 };
 
-static struct domain domain_of(const struct sim *s)
+static struct domain domain_of(const struct nccl_run *s)
 {
     struct domain d = { 0 };
 
@@ -397,7 +397,7 @@ static struct domain domain_of(const struct sim *s)
     return d;
 }
 
-static const char *mnnvl_off(const struct sim *s, const struct domain *d)
+static const char *mnnvl_off(const struct nccl_run *s, const struct domain *d)
 {
     if (nccl_env_int(s->hw, "NCCL_MNNVL_ENABLE", 2) == 0)
         return "NCCL_MNNVL_ENABLE=0 turns it off.";
@@ -439,7 +439,7 @@ static const char *imex_lack(const struct hw_nvidia *nv)
                                    : "there is no /dev/nvidia-caps-imex-channels";
 }
 
-static void mnnvl_lacks(struct sim *s, const struct domain *d, const char *lack)
+static void mnnvl_lacks(struct nccl_run *s, const struct domain *d, const char *lack)
 {
     const struct hw_place *p = &s->hw->place;
 
@@ -471,7 +471,7 @@ static void mnnvl_lacks(struct sim *s, const struct domain *d, const char *lack)
 }
 
 /* "GPU 0, 1: clique 0; GPU 2, 3: clique 1" */
-static const char *cliques_text(const struct sim *s)
+static const char *cliques_text(const struct nccl_run *s)
 {
     const struct hw_gpu *last = NULL;
     struct buf b = { 0 };
@@ -493,7 +493,7 @@ static const char *cliques_text(const struct sim *s)
     return nccl_text(s->a, &b);
 }
 
-void mnnvl_choose(struct sim *s)
+void mnnvl_choose(struct nccl_run *s)
 {
     struct domain d = domain_of(s);
     const struct hw_nvidia *nv = &s->hw->nvidia;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* recommend_use: does what else a network carries tell what it is for?
+/* wanted_use: does what else a network carries tell what it is for?
  *
  * File systems and the default route make a network theirs where the GPUs have other ports that
  * serve them as well.  They also go over the network for training where that is one flat network
@@ -17,28 +17,28 @@ enum {
     LAYERS = 2
 };
 
-bool want_port_is_busy(const struct sim *s, const struct nccl_port *p)
+bool wanted_port_is_busy(const struct nccl_run *s, const struct nccl_port *p)
 {
     return (p->storage || p->frontend) && !(s->shared && s->shared[p - s->c->ports]);
 }
 
 /* The ports of a layer that have another use, or those that have none: the latter with the links
  * that are down, as on a machine that is well. */
-static bool *use_set(const struct sim *s, const char *layer, bool busy)
+static bool *use_set(const struct nccl_run *s, const char *layer, bool busy)
 {
     bool *set = arena_array(s->a, bool, s->c->ports_count + 1);
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *p = &s->c->ports[i];
 
-        set[i] = str_eq(p->link_layer, layer) && want_port_is_busy(s, p) == busy &&
-                 (p->wanted || (!busy && want_port_is_dead(s, p)));
+        set[i] = str_eq(p->link_layer, layer) && wanted_port_is_busy(s, p) == busy &&
+                 (p->wanted || (!busy && wanted_port_is_dead(s, p)));
     }
-    return busy ? set : want_set_whole(s, set);
+    return busy ? set : wanted_set_whole(s, set);
 }
 
 /* Two cards of the set on one network, or as many cards as GPUs. */
-static bool set_is_fabric(const struct sim *s, const bool *set)
+static bool set_is_fabric(const struct nccl_run *s, const bool *set)
 {
     const struct nccl_choice *c = s->c;
     size_t cards = 0;
@@ -60,21 +60,21 @@ static bool set_is_fabric(const struct sim *s, const bool *set)
 
 /* `busy` alone is worth as much as either layer's ports without another use, and some GPU has
  * more of it. */
-static bool use_is_doubtful(const struct sim *s, const bool *busy, const bool *const *rest)
+static bool use_is_doubtful(const struct nccl_run *s, const bool *busy, const bool *const *rest)
 {
-    int64_t worth = want_set_worth_up(s, busy), most = 0;
+    int64_t worth = wanted_set_worth_up(s, busy), most = 0;
 
     for (size_t l = 0; l < LAYERS; l++) {
-        int64_t other = want_set_worth_up(s, rest[l]);
+        int64_t other = wanted_set_worth_up(s, rest[l]);
 
-        if (want_set_dominates(s, rest[l], busy))
+        if (wanted_set_dominates(s, rest[l], busy))
             return false;
         most = other > most ? other : most;
     }
     return most && worth >= most && (worth >= USE_FAR_MORE * most || set_is_fabric(s, busy));
 }
 
-void want_use(struct sim *s)
+void wanted_use(struct nccl_run *s)
 {
     static const char *const layers[LAYERS] = { "InfiniBand", "Ethernet" };
     const bool *busy[LAYERS], *rest[LAYERS];
@@ -85,14 +85,14 @@ void want_use(struct sim *s)
     }
     s->shared = arena_array(s->a, bool, s->c->ports_count + 1);
     for (size_t l = 0; s->hw->gpus_count && l < LAYERS; l++) {
-        bool doubtful = want_set_count(s, busy[l]) && use_is_doubtful(s, busy[l], rest);
+        bool doubtful = wanted_set_count(s, busy[l]) && use_is_doubtful(s, busy[l], rest);
 
         for (size_t i = 0; i < s->c->ports_count; i++)
             s->shared[i] = s->shared[i] || (busy[l][i] && doubtful);
     }
 }
 
-bool want_set_is_shared(const struct sim *s, const bool *set)
+bool wanted_set_is_shared(const struct nccl_run *s, const bool *set)
 {
     for (size_t i = 0; i < s->c->ports_count; i++)
         if (set[i] && s->shared[i])
@@ -100,7 +100,7 @@ bool want_set_is_shared(const struct sim *s, const bool *set)
     return false;
 }
 
-void want_use_doubt(struct sim *s)
+void wanted_use_doubt(struct nccl_run *s)
 {
     bool *mine = arena_array(s->a, bool, s->c->ports_count + 1);
     bool *others = arena_array(s->a, bool, s->c->ports_count + 1);
@@ -109,11 +109,11 @@ void want_use_doubt(struct sim *s)
         mine[i] = s->c->ports[i].wanted && s->shared[i];
         others[i] = s->c->ports[i].wanted && !s->shared[i];
     }
-    if (want_set_count(s, mine) && want_set_count(s, others))
+    if (wanted_set_count(s, mine) && wanted_set_count(s, others))
         nccl_doubt(
             s,
             "File systems or the default route are on the network of %s, which serve the "
             "GPUs better than %s: whether they are for that or for training cannot be "
             "told.  All are left to NCCL.  If they are not for training, set NCCL_IB_HCA='=%s'.",
-            want_set_text(s, mine), want_set_text(s, others), want_set_names(s, others));
+            wanted_set_text(s, mine), wanted_set_text(s, others), wanted_set_names(s, others));
 }
