@@ -65,8 +65,8 @@ struct machine_compared {
     struct cat_gpu_table gpus; /* the catalogue's */
 };
 
-static void fact(struct machine_compared *k, bool hard, const void *member, const char *what,
-                 const char *wanted, const char *found)
+static void fact_add(struct machine_compared *k, bool hard, const void *member, const char *what,
+                     const char *wanted, const char *found)
 {
     struct render_facts *f = k->out;
 
@@ -85,7 +85,7 @@ static void fact_number(struct machine_compared *k, bool hard, const void *membe
 
     (void)snprintf(a, sizeof(a), "%" PRId64, wanted);
     (void)snprintf(b, sizeof(b), "%" PRId64, found);
-    fact(k, hard, member, what, a, b);
+    fact_add(k, hard, member, what, a, b);
 }
 
 static void fact_least(struct machine_compared *k, const void *member, const char *what,
@@ -100,8 +100,8 @@ static void fact_bytes(struct machine_compared *k, bool hard, const void *member
 {
     char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
 
-    fact(k, hard, member, what, units_bytes_exact((uint64_t)wanted, a),
-         units_bytes_human((uint64_t)found, b));
+    fact_add(k, hard, member, what, units_bytes_exact((uint64_t)wanted, a),
+             units_bytes_human((uint64_t)found, b));
 }
 
 /* One fact for all devices of which it says the same: "rate of mlx5_0, mlx5_1". */
@@ -119,11 +119,11 @@ static void fact_named(struct machine_compared *k, bool hard, const void *member
             return;
         }
     }
-    fact(k, hard, member, arena_printf(&f->arena, "%s %.100s", what, name), wanted, found);
+    fact_add(k, hard, member, arena_printf(&f->arena, "%s %.100s", what, name), wanted, found);
 }
 
 /* Did the spec say it, or is it a default? */
-static bool said(const struct machine_compared *k, const void *member)
+static bool is_said(const struct machine_compared *k, const void *member)
 {
     return spec_where(k->s, member).line > 0;
 }
@@ -224,7 +224,7 @@ static void check_gpu_count(struct machine_compared *k)
     if (have < seen)
         (void)snprintf(found, sizeof(found), "%" PRId64 " and %" PRId64 " that %s not work", have,
                        seen - have, seen - have == 1 ? "does" : "do");
-    fact(k, have == seen, &k->n->gpus_per_node, "GPUs", wanted, found);
+    fact_add(k, have == seen, &k->n->gpus_per_node, "GPUs", wanted, found);
 }
 
 /* What the driver tells is near to what the card is sold with; where the catalogue has the card, a
@@ -246,20 +246,20 @@ static void check_gpu(struct machine_compared *k, const struct spec_gpu *want,
     bool mig = want->sharing == SPEC_SHARING_MIG || want->mig_profile;
 
     if (want->model && g->name && !render_gpu_is(want->model, g->name))
-        fact(k, true, &want->model, "GPU model", want->model, g->name);
+        fact_add(k, true, &want->model, "GPU model", want->model, g->name);
     else if (want->memory_bytes.known && g->mem_total_bytes.known &&
              gpu_memory_off(k, want->memory_bytes.v, g))
         fact_bytes(k, false, &want->memory_bytes, "GPU memory", want->memory_bytes.v,
                    g->mem_total_bytes.v);
     if (g->mig.known && (g->mig.v != 0) != mig)
-        fact(k, false, mig ? (const void *)&want->sharing : want, "MIG", mig ? "on" : "off",
-             g->mig.v ? "on" : "off");
-    if (said(k, &want->ecc) && g->ecc.known && (g->ecc.v != 0) != want->ecc)
-        fact(k, false, &want->ecc, "ECC", want->ecc ? "on" : "off", g->ecc.v ? "on" : "off");
-    if (said(k, &want->persistence) && g->persistence.known &&
+        fact_add(k, false, mig ? (const void *)&want->sharing : want, "MIG", mig ? "on" : "off",
+                 g->mig.v ? "on" : "off");
+    if (is_said(k, &want->ecc) && g->ecc.known && (g->ecc.v != 0) != want->ecc)
+        fact_add(k, false, &want->ecc, "ECC", want->ecc ? "on" : "off", g->ecc.v ? "on" : "off");
+    if (is_said(k, &want->persistence) && g->persistence.known &&
         (g->persistence.v != 0) != want->persistence)
-        fact(k, false, &want->persistence, "persistence mode", want->persistence ? "on" : "off",
-             g->persistence.v ? "on" : "off");
+        fact_add(k, false, &want->persistence, "persistence mode", want->persistence ? "on" : "off",
+                 g->persistence.v ? "on" : "off");
     if (want->power_limit_w.known && g->power_limit_mw.known &&
         g->power_limit_mw.v / 1000 != want->power_limit_w.v)
         fact_number(k, false, &want->power_limit_w, "power limit in W", want->power_limit_w.v,
@@ -297,13 +297,13 @@ static void check_link(struct machine_compared *k)
     struct maybe found = nvlink_found(k->hw);
     char a[24] = "pcie", b[24] = "pcie";
 
-    if (!want || !said(k, &want->link) || !found.known || found.v == generations[want->link])
+    if (!want || !is_said(k, &want->link) || !found.known || found.v == generations[want->link])
         return;
     if (generations[want->link])
         (void)snprintf(a, sizeof(a), "nvlink%d", generations[want->link]);
     if (found.v)
         (void)snprintf(b, sizeof(b), "nvlink%" PRId64, found.v);
-    fact(k, false, &want->link, "link between the GPUs", a, b);
+    fact_add(k, false, &want->link, "link between the GPUs", a, b);
 }
 
 /* Each kind of contradiction once: the first GPU that has it speaks for all. */
@@ -347,13 +347,13 @@ static void check_host(struct machine_compared *k)
     const char *arch = n->arch == SPEC_ARCH_AARCH64 ? "aarch64" : "x86_64";
 
     if (cpu->arch && !str_eq(cpu->arch, arch))
-        fact(k, true, said(k, &n->arch) ? (const void *)&n->arch : n, "architecture", arch,
-             cpu->arch);
+        fact_add(k, true, is_said(k, &n->arch) ? (const void *)&n->arch : n, "architecture", arch,
+                 cpu->arch);
     if (n->cpu_cores.known && cpu->cores.known && n->cpu_cores.v != cpu->cores.v)
         fact_least(k, &n->cpu_cores, "CPU cores", n->cpu_cores.v, cpu->cores.v);
-    if (said(k, &n->sockets) && cpu->sockets.known && cpu->sockets.v != n->sockets)
+    if (is_said(k, &n->sockets) && cpu->sockets.known && cpu->sockets.v != n->sockets)
         fact_number(k, false, &n->sockets, "sockets", n->sockets, cpu->sockets.v);
-    if (said(k, &n->threads_per_core) && cpu->cores.known && cpu->threads.known &&
+    if (is_said(k, &n->threads_per_core) && cpu->cores.known && cpu->threads.known &&
         cpu->cores.v > 0 && cpu->threads.v / cpu->cores.v != n->threads_per_core)
         fact_least(k, &n->threads_per_core, "threads a core", n->threads_per_core,
                    cpu->threads.v / cpu->cores.v);
@@ -423,8 +423,8 @@ static void check_rates(struct machine_compared *k, const struct spec_nics_of *n
     slow = slow < nics->count ? slow : nics->count;
     (void)snprintf(what, sizeof(what), "rate of %" PRId64 " RDMA port%s", slow,
                    slow == 1 ? "" : "s");
-    fact(k, false, nics->rate_at, what, units_rate_exact((uint64_t)nics->rate_bps, a),
-         units_rate_exact((uint64_t)fastest * 1000000, b));
+    fact_add(k, false, nics->rate_at, what, units_rate_exact((uint64_t)nics->rate_bps, a),
+             units_rate_exact((uint64_t)fastest * 1000000, b));
 }
 
 static void check_hca(struct machine_compared *k, const struct spec_fabric *f,
@@ -436,7 +436,7 @@ static void check_hca(struct machine_compared *k, const struct spec_fabric *f,
 
     (void)snprintf(what, sizeof(what), "RDMA device %.100s", *name);
     if (!d) {
-        fact(k, true, name, what, "there", "missing");
+        fact_add(k, true, name, what, "there", "missing");
         return;
     }
     for (size_t i = 0; i < d->ports_count; i++) {
@@ -458,12 +458,12 @@ static void check_interfaces(struct machine_compared *k, const struct spec_fabri
 
         (void)snprintf(what, sizeof(what), "interface %.100s", names->items[i]);
         if (!n) {
-            fact(k, true, &names->items[i], what, "there", "missing");
+            fact_add(k, true, &names->items[i], what, "there", "missing");
             continue;
         }
         (void)snprintf(a, sizeof(a), "%" PRId64, f->mtu);
         (void)snprintf(b, sizeof(b), "%" PRId64, maybe_or(n->mtu, 0));
-        if (said(k, &f->mtu) && n->mtu.known && n->mtu.v != f->mtu)
+        if (is_said(k, &f->mtu) && n->mtu.known && n->mtu.v != f->mtu)
             fact_named(k, false, &f->mtu, "MTU of", names->items[i], a, b);
         if (!layer_of(f) && n->speed_mbps.known && n->speed_mbps.v > 0 &&
             str_eq(n->operstate, "up") && n->speed_mbps.v < nics->rate_bps / 1000000)
@@ -495,10 +495,10 @@ static void check_fabrics(struct machine_compared *k)
                 have = ports_count(k->hw, layer);
                 others = ports_count(k->hw, other);
                 if (!have && others)
-                    fact(k, true, &f->kind, "link layer of the RDMA ports", layer, other);
+                    fact_add(k, true, &f->kind, "link layer of the RDMA ports", layer, other);
                 else if ((int64_t)have < nics.count)
-                    fact_number(k, false, said(k, nics.count_at) ? nics.count_at : f, "RDMA ports",
-                                nics.count, (int64_t)have);
+                    fact_number(k, false, is_said(k, nics.count_at) ? nics.count_at : f,
+                                "RDMA ports", nics.count, (int64_t)have);
                 check_rates(k, &nics, layer);
             }
         }

@@ -198,7 +198,7 @@ static enum rc defaults_load(struct spec **out, struct err *err)
     return rc == RC_OK ? rc : err_ctx(err, "the targets' defaults");
 }
 
-static struct spec_targets merged(const struct spec *s, const struct spec *d)
+static struct spec_targets targets_merged(const struct spec *s, const struct spec *d)
 {
     const struct spec_targets *a = &s->targets, *b = &d->targets;
 
@@ -214,7 +214,7 @@ static struct spec_targets merged(const struct spec *s, const struct spec *d)
     };
 }
 
-static enum rc outcome(const struct render *r, struct err *err)
+static enum rc run_outcome(const struct render *r, struct err *err)
 {
     const struct spec_diag *d = r->diags->items;
 
@@ -264,7 +264,7 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
 
     if (rc)
         return rc;
-    all = merged(in->spec, defaults);
+    all = targets_merged(in->spec, defaults);
     r.targets = &all;
     if (in->machine_count) {
         machines = xcalloc(in->machine_count, sizeof(*machines));
@@ -285,7 +285,7 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
     spec_diags_sort(diags);
     if (set.count)
         qsort(set.files, set.count, sizeof(*set.files), by_path);
-    rc = outcome(&r, err);
+    rc = run_outcome(&r, err);
     if (rc == RC_OK)
         *out = set;
     else

@@ -18,7 +18,7 @@ IN_SPEC(prometheus)
 IN_SPEC(grafana)
 IN_SPEC(lustre)
 
-static bool always(const struct spec *s)
+static bool in_every(const struct spec *s)
 {
     (void)s;
     return true;
@@ -26,12 +26,12 @@ static bool always(const struct spec *s)
 
 static const struct render_target targets[] = {
     { "compose", "containers on one machine", render_compose, in_compose },
-    { "doc", "the site as one HTML page", render_doc, always },
+    { "doc", "the site as one HTML page", render_doc, in_every },
     { "grafana", "dashboards", render_grafana, in_grafana },
     { "kubernetes", "manifests, with a kustomize base and overlays", render_kubernetes,
       in_kubernetes },
     { "lustre", "commands that make, mount and stripe the file system", render_lustre, in_lustre },
-    { "nccl", "nccl.conf", render_nccl, always },
+    { "nccl", "nccl.conf", render_nccl, in_every },
     { "openshift", "StatefulSet, networks, build and launcher", render_openshift, in_openshift },
     { "prometheus", "scraping, rules with their tests, Alertmanager", render_prometheus,
       in_prometheus },

@@ -15,7 +15,7 @@
 
 enum { SCRAPES_MIN = 4 }; /* in a window */
 
-static const char *taken(struct arena *a, struct buf *b)
+static const char *buf_taken(struct arena *a, struct buf *b)
 {
     const char *s = b->len ? arena_strndup(a, b->data, b->len) : NULL;
 
@@ -35,7 +35,7 @@ void promql_regex(struct buf *out, const char *s)
 }
 
 /* ---- whom an alert is for */
-static bool has(const struct spec_strs *l, const char *s)
+static bool list_has(const struct spec_strs *l, const char *s)
 {
     for (size_t i = 0; i < l->count; i++)
         if (str_eq(l->items[i], s))
@@ -81,7 +81,7 @@ bool alerts_is_for(const struct spec *s, const struct spec_alert *x, const struc
 
         runs = c && spec_component_on(s, c, n);
     }
-    return runs && (!x->nodes.count || has(&x->nodes, n->name));
+    return runs && (!x->nodes.count || list_has(&x->nodes, n->name));
 }
 
 struct matchers {
@@ -110,7 +110,8 @@ static void for_whom(const struct render *r, struct render_alert *to, bool of_mo
 
     if (of_models) {
         for (size_t i = 0; i < r->spec->model_count; i++)
-            if (r->spec->models[i].component && has(&x->components, r->spec->models[i].component))
+            if (r->spec->models[i].component &&
+                list_has(&x->components, r->spec->models[i].component))
                 add_one(&v, r->spec->models[i].name);
     }
     if (v.regex.len)
@@ -121,8 +122,8 @@ static void for_whom(const struct render *r, struct render_alert *to, bool of_mo
     for (size_t i = 0; i < x->nodes.count; i++)
         add_one(&v, x->nodes.items[i]);
     add_matcher(&m, "group", &v);
-    to->only = taken(a, &m.only);
-    to->at = taken(a, &m.at);
+    to->only = buf_taken(a, &m.only);
+    to->at = buf_taken(a, &m.at);
 }
 
 /* ---- gathering */
@@ -142,7 +143,7 @@ static const void *change_of(const struct spec *s, const char *name)
     return NULL;
 }
 
-static bool alike(const struct render_alert *a, const struct render_alert *b)
+static bool same_series(const struct render_alert *a, const struct render_alert *b)
 {
     return a != b && a->rule.severity == b->rule.severity && str_eq(a->rule.name, b->rule.name);
 }
@@ -156,7 +157,7 @@ static void rule_expr(const struct render_alerts *all, struct render_alert *x, s
         o.own = arena_printf(a, "metric=\"%s\"", x->metric);
     if (!alert_prom_expr(&x->rule, &o, &b))
         x->unseen = "only the agent sees what it is about";
-    x->expr = taken(a, &b);
+    x->expr = buf_taken(a, &b);
 }
 
 /* ---- words that the agent does not watch */
@@ -172,7 +173,7 @@ static const char *word_expr(const struct render_alert *x, struct arena *a)
                  " or (%s %s %.12g and ignoring (alertname, alertstate, severity) "
                  "ALERTS{alertname=\"%s\",alertstate=\"firing\",severity=\"%s\"})",
                  x->value_expr, sign, r->clear, r->name, alert_severity_word(r->severity));
-    return taken(a, &b);
+    return buf_taken(a, &b);
 }
 
 /* What machines cost is one figure without labels: the words say whose. */
@@ -189,7 +190,7 @@ static const char *word_summary(const struct render *r, const struct spec_alert 
         if (alerts_is_for(r->spec, x, &r->spec->nodes[i]))
             buf_addf(&b, "%s%s", n++ ? ", " : " ", r->spec->nodes[i].name);
     buf_adds(&b, " in dollars is {value}");
-    return taken(a, &b);
+    return buf_taken(a, &b);
 }
 
 static void add_word(struct render *r, struct render_alerts *all, const struct spec_alert *x,
@@ -208,7 +209,7 @@ static void add_word(struct render *r, struct render_alerts *all, const struct s
         *to = (struct render_alert){ .word = w, .own = x, .member = &x->name };
         for_whom(r, to, w->of_models, a);
         w->expr(r, x, to->only, &b);
-        to->value_expr = taken(a, &b);
+        to->value_expr = buf_taken(a, &b);
         to->rule = (struct alert_rule){
             .name = x->name,
             .op = x->when == SPEC_SIDE_ABOVE ? ALERT_ABOVE : ALERT_BELOW,
@@ -259,7 +260,7 @@ static const struct alert_rule down[] = {
 };
 
 /* A window must hold a few scrapes, or Prometheus knows no rate. */
-static void widen(const struct render *r, struct alert_rule *rule)
+static void rule_widen(const struct render *r, struct alert_rule *rule)
 {
     int64_t least_ns = SCRAPES_MIN * r->targets->prometheus->scrape_ms * 1000000;
 
@@ -346,8 +347,8 @@ static void spare_replaced(const struct render *r, struct render_alerts *all)
     }
 }
 
-static void gather(struct render *r, struct render_alerts *all, const struct alert_rule *rules,
-                   size_t count)
+static void rules_gather(struct render *r, struct render_alerts *all,
+                         const struct alert_rule *rules, size_t count)
 {
     const struct spec *s = r->spec;
 
@@ -365,10 +366,10 @@ static void gather(struct render *r, struct render_alerts *all, const struct ale
         all->items[all->count++].rule = down[1];
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->count; k++)
-            if (all->items[i].own && alike(&all->items[i], &all->items[k]))
+            if (all->items[i].own && same_series(&all->items[i], &all->items[k]))
                 all->items[i].metric = all->items[i].rule.metric;
     for (size_t i = 0; i < all->count; i++) {
-        widen(r, &all->items[i].rule);
+        rule_widen(r, &all->items[i].rule);
         rule_expr(all, &all->items[i], &all->arena);
     }
     spare_replaced(r, all);
@@ -412,7 +413,7 @@ bool render_alerts_init(struct render *r, struct render_alerts *out)
     out->items = arena_array(&out->arena, struct render_alert,
                              count + 2 * r->spec->alert_count + ARRAY_SIZE(down) +
                                  alerts_budgets_most(r->spec));
-    gather(r, out, rules, count);
+    rules_gather(r, out, rules, count);
     if (r->spec->agent.enabled)
         alerts_budgets(r, out);
     return true;
@@ -459,7 +460,7 @@ static void put_duration(struct yaml_out *y, const char *key, int64_t ns)
         yaml_str(y, key, units_duration_exact((uint64_t)(ns / 1000000), w));
 }
 
-static void annotations(const struct alert_rule *r, struct yaml_out *y)
+static void put_annotations(const struct alert_rule *r, struct yaml_out *y)
 {
     struct buf b = { 0 };
 
@@ -496,7 +497,7 @@ static void put_alert(struct render *r, const struct render_alert *x, struct yam
     if (x->component)
         yaml_str(y, "component", x->component);
     yaml_end(y);
-    annotations(&x->rule, y);
+    put_annotations(&x->rule, y);
     yaml_end(y);
 }
 

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-static void selected(struct buf *out, const char *name, const char *first, const char *only)
+static void put_selector(struct buf *out, const char *name, const char *first, const char *only)
 {
     buf_adds(out, name);
     if (!*first && !only)
@@ -27,7 +27,7 @@ static void queue_age(const struct render *r, const struct spec_alert *own, cons
     (void)r;
     (void)own;
     buf_adds(out, "histogram_quantile(0.99, sum by (instance, group, model, le) (rate(");
-    selected(out, "stoker_queue_seconds_bucket", "", only);
+    put_selector(out, "stoker_queue_seconds_bucket", "", only);
     buf_adds(out, "[5m])))");
 }
 
@@ -47,9 +47,9 @@ static void error_rate(const struct render *r, const struct spec_alert *own, con
     (void)r;
     (void)own;
     buf_adds(out, "sum by (instance, group) (rate(");
-    selected(out, "stoker_requests_total", "code=~\"5..\"", only);
+    put_selector(out, "stoker_requests_total", "code=~\"5..\"", only);
     buf_adds(out, "[5m])) / sum by (instance, group) (rate(");
-    selected(out, "stoker_requests_total", "", only);
+    put_selector(out, "stoker_requests_total", "", only);
     buf_adds(out, "[5m]))");
 }
 
@@ -68,9 +68,9 @@ static void pool_used(const struct render *r, const struct spec_alert *own, cons
 {
     (void)r;
     (void)own;
-    selected(out, "stoker_pool_bytes", "state=\"used\"", only);
+    put_selector(out, "stoker_pool_bytes", "state=\"used\"", only);
     buf_adds(out, " / ignoring (state) sum without (state) (");
-    selected(out, "stoker_pool_bytes", "state=~\"used|free\"", only);
+    put_selector(out, "stoker_pool_bytes", "state=~\"used|free\"", only);
     buf_addc(out, ')');
 }
 
@@ -100,22 +100,22 @@ static void cost_day(const struct render *r, const struct spec_alert *own, const
     buf_release(&hour);
 }
 
-static void tasks(struct buf *out, const char *only, const char *offset)
+static void tasks_expr(struct buf *out, const char *only, const char *offset)
 {
     static const char *const series[] = { "stoker_items_total", "stoker_job_step" };
 
     for (size_t i = 0; i < ARRAY_SIZE(series); i++) {
         buf_adds(out, i ? " or sum(rate(" : "(sum(rate(");
-        selected(out, series[i], "", only);
+        put_selector(out, series[i], "", only);
         buf_addf(out, "[1h]%s))", offset);
     }
     buf_addc(out, ')');
 }
 
-static void agents(struct buf *out, const char *only, const char *offset)
+static void agents_expr(struct buf *out, const char *only, const char *offset)
 {
     buf_adds(out, "count(");
-    selected(out, "up", "job=\"" ALERTS_JOB_AGENT "\"", only);
+    put_selector(out, "up", "job=\"" ALERTS_JOB_AGENT "\"", only);
     buf_addf(out, "%s)", offset);
 }
 
@@ -127,15 +127,15 @@ static void cost_task(const struct render *r, const struct spec_alert *own, cons
     (void)r;
     (void)own;
     buf_adds(out, "100 * (");
-    agents(out, only, " == 1");
+    agents_expr(out, only, " == 1");
     buf_adds(out, " / ");
-    tasks(out, only, "");
+    tasks_expr(out, only, "");
     buf_adds(out, " / (");
-    agents(out, only, " offset 1d == 1");
+    agents_expr(out, only, " offset 1d == 1");
     buf_adds(out, " / ");
-    tasks(out, only, " offset 1d");
+    tasks_expr(out, only, " offset 1d");
     buf_adds(out, ") - 1) + 0 * ");
-    agents(out, only, " offset 25h");
+    agents_expr(out, only, " offset 25h");
 }
 
 static const struct alerts_word words[] = {

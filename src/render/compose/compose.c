@@ -22,7 +22,7 @@
 #define MPS_SERVICE "mps"
 #define MPS_LOG     "/var/log/nvidia-mps"
 
-static bool named(const struct spec_component *c)
+static bool target_is_named(const struct spec_component *c)
 {
     return c->target == SPEC_TARGET_COMPOSE;
 }
@@ -35,14 +35,14 @@ static bool on_host(const struct spec_component *c)
 bool compose_is_fallback(const struct spec *s)
 {
     for (size_t i = 0; i < s->component_count; i++)
-        if (named(&s->components[i]))
+        if (target_is_named(&s->components[i]))
             return false;
     return true;
 }
 
 bool (*compose_takes(const struct spec *s))(const struct spec_component *c)
 {
-    return compose_is_fallback(s) ? on_host : named;
+    return compose_is_fallback(s) ? on_host : target_is_named;
 }
 
 const char *compose_text(struct compose *k, const char *s)
@@ -111,7 +111,7 @@ static bool check_users(struct compose *k)
     return true;
 }
 
-static bool check(struct compose *k)
+static bool check_images(struct compose *k)
 {
     for (size_t i = 0; i < k->plan->count && i < HOST_ORDER_MAX; i++)
         if (!check_one(k->r, k->plan, &k->plan->runs[i]))
@@ -192,7 +192,7 @@ static void mps_gpus(struct compose *k)
         yaml_end(y);
 }
 
-static void mps(struct compose *k)
+static void put_mps(struct compose *k)
 {
     const struct spec_compose *t = k->r->targets->compose;
     struct yaml_out *y = &k->y;
@@ -232,7 +232,7 @@ static void mps(struct compose *k)
 
 /* ---- the file ---- */
 
-static void placement(struct compose *k, struct buf *out)
+static void put_placement(struct compose *k, struct buf *out)
 {
     const struct spec_node *n = k->plan->count ? k->plan->runs[0].node : NULL;
 
@@ -289,7 +289,7 @@ static void batch_folders(struct compose *k, struct buf *out)
     }
 }
 
-static void head(struct compose *k, struct buf *out, bool fallback)
+static void put_head(struct compose *k, struct buf *out, bool fallback)
 {
     render_head(k->r, out, "#", "Containers of one machine.");
     buf_adds(out,
@@ -308,10 +308,10 @@ static void head(struct compose *k, struct buf *out, bool fallback)
         buf_adds(out, "#\n# First: sh models.sh, as root; it fetches models into\n"
                       "# " HOST_MODELS_DIR ", which the servers read.\n");
     batch_folders(k, out);
-    placement(k, out);
+    put_placement(k, out);
 }
 
-static void body(struct compose *k)
+static void put_body(struct compose *k)
 {
     const struct spec_compose *t = k->r->targets->compose;
     struct yaml_out *y = &k->y;
@@ -319,7 +319,7 @@ static void body(struct compose *k)
     render_str(k->r, y, "name", t->project, &t->project);
     yaml_map(y, "services");
     if (k->mps)
-        mps(k);
+        put_mps(k);
     for (size_t i = 0; i < k->plan->count; i++)
         compose_service(k, &k->plan->runs[i]);
     yaml_end(y);
@@ -354,11 +354,11 @@ void render_compose(struct render *r)
     k.plan = &p;
     for (size_t i = 0; i < p.count; i++)
         k.mps = k.mps || (r->targets->compose->mps && p.runs[i].gpus);
-    if (check(&k)) {
+    if (check_images(&k)) {
         out = render_file(r, "compose/compose.yaml");
-        head(&k, out, fallback);
+        put_head(&k, out, fallback);
         yaml_begin(&k.y, &doc);
-        body(&k);
+        put_body(&k);
         yaml_finish(&k.y);
         buf_add(out, buf_str(&doc), doc.len);
         env_example(&k);

@@ -10,8 +10,8 @@
 
 #include <inttypes.h>
 
-static void bind(struct compose *k, const char *source, const char *target, bool ro,
-                 const void *member)
+static void put_bind(struct compose *k, const char *source, const char *target, bool ro,
+                     const void *member)
 {
     struct yaml_out *y = &k->y;
 
@@ -52,8 +52,8 @@ const char *compose_folder_owner(struct compose *k, const char *user)
     return arena_printf(&k->arena, " -o %.*s -g %s", (int)len, user, colon + 1);
 }
 
-static void volume(struct compose *k, const struct spec_storage *s, const struct spec_mount *m,
-                   const struct host_run *run)
+static void put_volume(struct compose *k, const struct spec_storage *s, const struct spec_mount *m,
+                       const struct host_run *run)
 {
     struct yaml_out *y = &k->y;
 
@@ -97,7 +97,7 @@ static void volume(struct compose *k, const struct spec_storage *s, const struct
     yaml_end(y);
 }
 
-static void memory(struct compose *k, const struct spec_storage *s, const struct spec_mount *m)
+static void put_memory(struct compose *k, const struct spec_storage *s, const struct spec_mount *m)
 {
     struct yaml_out *y = &k->y;
 
@@ -117,15 +117,15 @@ static bool is_volume(const struct spec_storage *s)
     return s->kind == SPEC_STORAGE_VOLUME || (s->kind == SPEC_STORAGE_NFS && !s->path);
 }
 
-static void mount(struct compose *k, const struct host_run *run, const struct spec_mount *m)
+static void put_mount(struct compose *k, const struct host_run *run, const struct spec_mount *m)
 {
     const struct spec_storage *s = spec_storage_find(k->r->spec, m->storage);
 
     if (is_volume(s)) {
-        volume(k, s, m, run);
+        put_volume(k, s, m, run);
     } else if (s->kind == SPEC_STORAGE_MEMORY) {
         if (!str_eq(m->path, "/dev/shm")) /* that one is shm_size */
-            memory(k, s, m);
+            put_memory(k, s, m);
     } else if (s->kind == SPEC_STORAGE_OBJECT) {
         render_refuse(k->r, &m->storage, "Let the component ask the store by its address.",
                       "storage '%s' is an object store, which compose cannot mount", s->name);
@@ -149,12 +149,12 @@ static void mount(struct compose *k, const struct host_run *run, const struct sp
                 "while '%s' is not mounted, '%s' writes into the folder below it, on the root disk",
                 s->path, run->c->name);
         }
-        bind(k, from, m->path, m->read_only || s->read_only, &m->path);
+        put_bind(k, from, m->path, m->read_only || s->read_only, &m->path);
     }
 }
 
 /* Is the path in what the component mounts already? */
-static bool covered(const struct spec_component *c, const char *path)
+static bool path_covered(const struct spec_component *c, const char *path)
 {
     for (size_t i = 0; i < c->mount_count; i++) {
         size_t len = strlen(c->mounts[i].path);
@@ -170,24 +170,24 @@ static void server_files(struct compose *k, const struct host_run *run)
 {
     const struct spec_serve *v = &k->r->spec->serve;
 
-    bind(k, arena_printf(&k->arena, "./serve/%s.yaml", run->c->name), "/etc/stoker/stoker.yaml",
-         true, NULL);
+    put_bind(k, arena_printf(&k->arena, "./serve/%s.yaml", run->c->name), "/etc/stoker/stoker.yaml",
+             true, NULL);
     if (v->tls_cert)
-        bind(k, v->tls_cert, v->tls_cert, true, &v->tls_cert);
+        put_bind(k, v->tls_cert, v->tls_cert, true, &v->tls_cert);
     if (v->tls_key)
-        bind(k, v->tls_key, v->tls_key, true, &v->tls_key);
+        put_bind(k, v->tls_key, v->tls_key, true, &v->tls_key);
     if (v->admin_token_file)
-        bind(k, v->admin_token_file, v->admin_token_file, true, &v->admin_token_file);
+        put_bind(k, v->admin_token_file, v->admin_token_file, true, &v->admin_token_file);
     if (v->batch_dir) { /* their spec has one folder for all, and a folder has one server */
         char dir[HOST_BATCH_DIR_MAX];
 
         host_batch_dir(v, run, dir, sizeof(dir));
-        bind(k, compose_batch_dir(k, run), arena_strdup(&k->arena, dir), false, &v->batch_dir);
+        put_bind(k, compose_batch_dir(k, run), arena_strdup(&k->arena, dir), false, &v->batch_dir);
     }
 }
 
 /* Folders of its models, to be read. */
-static void models(struct compose *k, const struct host_run *run)
+static void put_models(struct compose *k, const struct host_run *run)
 {
     const struct spec *s = k->r->spec;
     bool by_name = false;
@@ -199,12 +199,12 @@ static void models(struct compose *k, const struct host_run *run)
             continue;
         if (spec_model_is_fetched(m))
             by_name = true;
-        else if (!covered(run->c, m->source))
-            bind(k, m->source, m->source, true, &m->source);
+        else if (!path_covered(run->c, m->source))
+            put_bind(k, m->source, m->source, true, &m->source);
     }
     if (by_name) {
         yaml_comment(&k->y, "models of the hub, which models.sh fetches");
-        bind(k, HOST_MODELS_DIR, HOST_MODELS_DIR, true, NULL);
+        put_bind(k, HOST_MODELS_DIR, HOST_MODELS_DIR, true, NULL);
     }
 }
 
@@ -223,10 +223,10 @@ void compose_mounts(struct compose *k, const struct host_run *run)
             yaml_end(&k->y);
         }
         for (size_t i = 0; i < c->mount_count; i++)
-            mount(k, run, &c->mounts[i]);
+            put_mount(k, run, &c->mounts[i]);
         if (host_is_server(c)) {
             server_files(k, run);
-            models(k, run);
+            put_models(k, run);
         }
         yaml_end(&k->y);
     }
@@ -238,7 +238,7 @@ void compose_mounts(struct compose *k, const struct host_run *run)
 /* ---- what the file declares ---- */
 
 /* "server:/export" as options of docker's local driver. */
-static void nfs(struct compose *k, const struct spec_storage *s)
+static void put_nfs(struct compose *k, const struct spec_storage *s)
 {
     const char *colon = s->source ? strchr(s->source, ':') : NULL;
     struct yaml_out *y = &k->y;
@@ -275,7 +275,7 @@ static bool declared_before(struct compose *k, size_t run, size_t mount, const c
     return false;
 }
 
-static void declare(struct compose *k, size_t run, size_t mount)
+static void declare_mount(struct compose *k, size_t run, size_t mount)
 {
     const struct host_run *r = &k->plan->runs[run];
     const struct spec_storage *s = spec_storage_find(k->r->spec, r->c->mounts[mount].storage);
@@ -286,7 +286,7 @@ static void declare(struct compose *k, size_t run, size_t mount)
     yaml_note(&k->y, render_from(k->r, s));
     yaml_map(&k->y, name);
     if (s->kind == SPEC_STORAGE_NFS)
-        nfs(k, s);
+        put_nfs(k, s);
     yaml_end(&k->y);
 }
 
@@ -305,7 +305,7 @@ void compose_volumes(struct compose *k)
     for (size_t i = 0; i < k->plan->count; i++) {
         servers = servers || host_is_server(k->plan->runs[i].c);
         for (size_t m = 0; m < k->plan->runs[i].c->mount_count; m++)
-            declare(k, i, m);
+            declare_mount(k, i, m);
     }
     yaml_end(&k->y);
     if (!servers || !v->token_file)

@@ -15,7 +15,7 @@ enum {
     STOP_S = 30
 };
 
-static void duration(struct compose *k, const char *key, int64_t ms, const void *member)
+static void put_duration(struct compose *k, const char *key, int64_t ms, const void *member)
 {
     if (member)
         yaml_note(&k->y, render_from(k->r, member));
@@ -25,7 +25,7 @@ static void duration(struct compose *k, const char *key, int64_t ms, const void 
         yaml_strf(&k->y, key, "%" PRId64 "s", ms / 1000);
 }
 
-static void list(struct compose *k, const char *key, const char *const *items, size_t count)
+static void put_list(struct compose *k, const char *key, const char *const *items, size_t count)
 {
     yaml_seq(&k->y, key);
     for (size_t i = 0; i < count; i++)
@@ -46,7 +46,7 @@ static bool uses_rdma(const struct compose *k, const struct spec_component *c)
 
 /* ---- command and environment ---- */
 
-static void command(struct compose *k, const struct host_run *run)
+static void put_command(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     const struct spec_serve *v = &k->r->spec->serve;
@@ -90,7 +90,7 @@ static void mps_env(struct compose *k, const struct host_run *run, struct host_e
     buf_release(&b);
 }
 
-static void environment(struct compose *k, const struct host_run *run)
+static void put_environment(struct compose *k, const struct host_run *run)
 {
     struct host_envs e = { 0 };
 
@@ -175,7 +175,8 @@ static const struct spec_health *health_of(struct compose *k, const struct spec_
     return h;
 }
 
-static void probe(struct compose *k, const struct spec_component *c, const struct spec_health *h)
+static void put_probe(struct compose *k, const struct spec_component *c,
+                      const struct spec_health *h)
 {
     int64_t s = (h->timeout_ms + 999) / 1000;
     bool tls = host_is_server(c) && k->r->spec->serve.tls_cert;
@@ -190,10 +191,10 @@ static void probe(struct compose *k, const struct spec_component *c, const struc
     port = h->port.known ? h->port.v : c->port_count ? c->ports[0].port : k->r->spec->serve.port;
     sh = tls ? ask_https(k, port, path, s) : ask_http(k, port, path, s);
     yaml_note(&k->y, render_from(k->r, &h->path));
-    list(k, "test", (const char *const[]){ "CMD-SHELL", sh }, 2);
+    put_list(k, "test", (const char *const[]){ "CMD-SHELL", sh }, 2);
 }
 
-static void health(struct compose *k, const struct spec_component *c)
+static void put_health(struct compose *k, const struct spec_component *c)
 {
     const struct spec_health *h = health_of(k, c);
 
@@ -208,18 +209,18 @@ static void health(struct compose *k, const struct spec_component *c)
             yaml_str(&k->y, NULL, compose_text(k, h->command.items[i]));
         yaml_end(&k->y);
     } else {
-        probe(k, c, h);
+        put_probe(k, c, h);
     }
-    duration(k, "interval", h->interval_ms, &h->interval_ms);
-    duration(k, "timeout", h->timeout_ms, &h->timeout_ms);
-    duration(k, "start_period", h->start_ms, &h->start_ms);
+    put_duration(k, "interval", h->interval_ms, &h->interval_ms);
+    put_duration(k, "timeout", h->timeout_ms, &h->timeout_ms);
+    put_duration(k, "start_period", h->start_ms, &h->start_ms);
     render_int(k->r, &k->y, "retries", h->retries, &h->retries);
     yaml_end(&k->y);
 }
 
 /* ---- order, restart, resources ---- */
 
-static void depends(struct compose *k, const struct host_run *run)
+static void put_depends(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     bool mps = compose_is_client(k, run), any = mps;
@@ -257,7 +258,7 @@ static void depends(struct compose *k, const struct host_run *run)
     yaml_end(&k->y);
 }
 
-static void restart(struct compose *k, const struct spec_component *c)
+static void put_restart(struct compose *k, const struct spec_component *c)
 {
     yaml_note(&k->y, render_from(k->r, &c->restart));
     if (c->restart == SPEC_RESTART_ALWAYS)
@@ -270,7 +271,7 @@ static void restart(struct compose *k, const struct spec_component *c)
         yaml_str(&k->y, "restart", "on-failure");
 }
 
-static void gpus(struct compose *k, const struct host_run *run)
+static void put_gpus(struct compose *k, const struct host_run *run)
 {
     yaml_map(&k->y, "reservations");
     yaml_seq(&k->y, "devices");
@@ -282,11 +283,11 @@ static void gpus(struct compose *k, const struct host_run *run)
         if (run->gpus & (1U << i))
             yaml_strf(&k->y, NULL, "%d", i);
     yaml_end(&k->y);
-    list(k, "capabilities", (const char *const[]){ "gpu", "compute", "utility" }, 3);
+    put_list(k, "capabilities", (const char *const[]){ "gpu", "compute", "utility" }, 3);
     yaml_ends(&k->y, 3);
 }
 
-static void resources(struct compose *k, const struct host_run *run)
+static void put_resources(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     struct maybe cpus = host_cpus(run), memory = host_memory(run);
@@ -311,7 +312,7 @@ static void resources(struct compose *k, const struct host_run *run)
         yaml_end(&k->y);
     }
     if (run->gpus)
-        gpus(k, run);
+        put_gpus(k, run);
     yaml_ends(&k->y, 2);
 }
 
@@ -353,7 +354,7 @@ static void port_line(struct compose *k, const struct host_run *run, const int64
                   udp);
 }
 
-static void ports(struct compose *k, const struct host_run *run)
+static void put_ports(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     const struct spec_serve *v = &k->r->spec->serve;
@@ -387,13 +388,13 @@ static void ports(struct compose *k, const struct host_run *run)
     yaml_end(&k->y);
 }
 
-static void network(struct compose *k, const struct host_run *run)
+static void put_network(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
     if (!uses_rdma(k, c)) {
-        ports(k, run);
-        list(k, "networks", (const char *const[]){ "default" }, 1);
+        put_ports(k, run);
+        put_list(k, "networks", (const char *const[]){ "default" }, 1);
         return;
     }
     for (size_t i = 0; c->user && !str_eq(c->user, "root") && !str_eq(c->user, "0") &&
@@ -406,8 +407,8 @@ static void network(struct compose *k, const struct host_run *run)
                         c->name, c->user, c->ports[i].port);
     yaml_comment(&k->y, "RDMA works where the network devices are: the host's");
     render_str(k->r, &k->y, "network_mode", "host", &c->fabrics);
-    list(k, "devices", (const char *const[]){ "/dev/infiniband:/dev/infiniband" }, 1);
-    list(k, "cap_add", (const char *const[]){ "IPC_LOCK" }, 1);
+    put_list(k, "devices", (const char *const[]){ "/dev/infiniband:/dev/infiniband" }, 1);
+    put_list(k, "cap_add", (const char *const[]){ "IPC_LOCK" }, 1);
 }
 
 static void shared_memory(struct compose *k, const struct host_run *run)
@@ -433,7 +434,7 @@ void compose_log_limits(struct compose *k)
     yaml_end(&k->y);
 }
 
-static void basics(struct compose *k, const struct host_run *run)
+static void put_basics(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
@@ -444,20 +445,20 @@ static void basics(struct compose *k, const struct host_run *run)
         yaml_note(&k->y, render_from(k->r, c->build));
         yaml_map_of(&k->y, "build", "context", ".", "dockerfile", recipe);
     }
-    command(k, run);
+    put_command(k, run);
     if (c->workdir)
         compose_str(k, "working_dir", c->workdir, &c->workdir);
     if (c->user)
         compose_str(k, "user", c->user, &c->user);
-    restart(k, c);
+    put_restart(k, c);
     yaml_bool(&k->y, "init", true);
-    list(k, "security_opt", (const char *const[]){ "no-new-privileges:true" }, 1);
+    put_list(k, "security_opt", (const char *const[]){ "no-new-privileges:true" }, 1);
     if (host_is_server(c))
         yaml_strf(&k->y, "stop_grace_period", "%" PRId64 "s",
                   k->r->spec->serve.drain_ms / 1000 + STOP_MARGIN_S);
     else
-        duration(k, "stop_grace_period",
-                 c->training && run->node ? run->node->notice_ms : STOP_S * 1000, NULL);
+        put_duration(k, "stop_grace_period",
+                     c->training && run->node ? run->node->notice_ms : STOP_S * 1000, NULL);
 }
 
 void compose_service(struct compose *k, const struct host_run *run)
@@ -466,9 +467,9 @@ void compose_service(struct compose *k, const struct host_run *run)
 
     yaml_note(&k->y, render_from(k->r, c));
     yaml_map(&k->y, run->name);
-    basics(k, run);
+    put_basics(k, run);
     shared_memory(k, run);
-    environment(k, run);
+    put_environment(k, run);
     compose_mounts(k, run);
     if (run->gpus) {
         yaml_map(&k->y, "ulimits");
@@ -477,10 +478,10 @@ void compose_service(struct compose *k, const struct host_run *run)
         yaml_int(&k->y, "stack", STACK_BYTES);
         yaml_end(&k->y);
     }
-    network(k, run);
-    health(k, c);
-    depends(k, run);
-    resources(k, run);
+    put_network(k, run);
+    put_health(k, c);
+    put_depends(k, run);
+    put_resources(k, run);
     compose_log_limits(k);
     yaml_end(&k->y);
     if (host_is_server(c) && run->replica == 0)

@@ -65,7 +65,7 @@ struct limits {
 };
 
 /* `watch` is a metric's id, a quotient of two, or a word of the spec that is no metric. */
-static bool watches(const struct render_alert *x, const char *watch)
+static bool alert_watches(const struct render_alert *x, const char *watch)
 {
     const struct alert_rule *r = &x->rule;
     const char *of = strchr(watch, '/');
@@ -80,13 +80,13 @@ static bool watches(const struct render_alert *x, const char *watch)
 }
 
 /* The first alert of the spec, else of the default rules; NULL: none. */
-static const struct render_alert *watcher(const struct dashboard_file *p, const char *watch)
+static const struct render_alert *alert_watcher(const struct dashboard_file *p, const char *watch)
 {
     for (int own = 1; watch && own >= 0; own--)
         for (size_t i = 0; i < p->alerts->count; i++) {
             const struct render_alert *x = &p->alerts->items[i];
 
-            if ((x->own != NULL) == own && watches(x, watch))
+            if ((x->own != NULL) == own && alert_watches(x, watch))
                 return x;
         }
     return NULL;
@@ -95,13 +95,13 @@ static const struct render_alert *watcher(const struct dashboard_file *p, const 
 static struct limits limits_of(const struct dashboard_file *p, const struct grafana_panel *panel)
 {
     double scale = panel->watch_scale > 0 ? panel->watch_scale : 1;
-    const struct render_alert *first = watcher(p, panel->watch);
+    const struct render_alert *first = alert_watcher(p, panel->watch);
     struct limits l = { .warning = NAN, .critical = NAN };
 
     for (size_t i = 0; first && i < p->alerts->count; i++) {
         const struct render_alert *x = &p->alerts->items[i];
 
-        if (!str_eq(x->rule.name, first->rule.name) || !watches(x, panel->watch))
+        if (!str_eq(x->rule.name, first->rule.name) || !alert_watches(x, panel->watch))
             continue;
         l.above = x->rule.op == ALERT_ABOVE;
         if (x->rule.severity == ALERT_CRITICAL)
@@ -112,7 +112,7 @@ static struct limits limits_of(const struct dashboard_file *p, const struct graf
     return l;
 }
 
-static void step(struct json_out *w, const char *color, double from)
+static void put_step(struct json_out *w, const char *color, double from)
 {
     json_obj(w);
     json_kv_str(w, "color", color);
@@ -134,16 +134,16 @@ static void put_thresholds(struct json_out *w, const struct limits *l)
     json_key(w, "steps");
     json_arr(w);
     if (l->above || (!warn && !crit)) {
-        step(w, "green", NAN);
+        put_step(w, "green", NAN);
         if (warn)
-            step(w, "orange", l->warning);
+            put_step(w, "orange", l->warning);
         if (crit)
-            step(w, "red", l->critical);
+            put_step(w, "red", l->critical);
     } else {
-        step(w, crit ? "red" : "orange", NAN);
+        put_step(w, crit ? "red" : "orange", NAN);
         if (crit && warn)
-            step(w, "orange", l->critical);
-        step(w, "green", warn ? l->warning : l->critical);
+            put_step(w, "orange", l->critical);
+        put_step(w, "green", warn ? l->warning : l->critical);
     }
     json_arr_end(w);
     json_obj_end(w);

@@ -26,14 +26,14 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void add(struct host_words *w, const char *word)
+static void word_add(struct host_words *w, const char *word)
 {
     w->items[w->count++] = word;
 }
 
 static void add_number(struct arena *a, struct host_words *w, const char *flag, int64_t n)
 {
-    add(w, arena_printf(a, "%s=%" PRId64, flag, n));
+    word_add(w, arena_printf(a, "%s=%" PRId64, flag, n));
 }
 
 /* What starts processes of its own when a command names it. */
@@ -149,7 +149,7 @@ bool host_is_module(const struct spec_component *c)
 
 /* The launcher and what it is told in front of the command, of whose words it stands for the first
  * so many. */
-static size_t launcher(struct arena *a, struct host_words *w, const struct spec_component *c)
+static size_t launcher_words(struct arena *a, struct host_words *w, const struct spec_component *c)
 {
     bool module = host_is_module(c);
     const char *option = NULL, *of_module = "-m";
@@ -159,25 +159,25 @@ static size_t launcher(struct arena *a, struct host_words *w, const struct spec_
     case SPEC_FRAMEWORK_TORCHTITAN:
     case SPEC_FRAMEWORK_MEGATRON:
         if (host_brings_torch(c)) {
-            add(w, c->command.items[0]);
-            add(w, "-m");
+            word_add(w, c->command.items[0]);
+            word_add(w, "-m");
         }
-        add(w, host_brings_torch(c) ? "torch.distributed.run" : "torchrun");
-        add(w, "--standalone");
+        word_add(w, host_brings_torch(c) ? "torch.distributed.run" : "torchrun");
+        word_add(w, "--standalone");
         add_number(a, w, "--nproc-per-node", c->gpus);
         add_number(a, w, "--max-restarts", c->training->rendezvous.max_restarts);
         option = "--no-python";
         break;
     case SPEC_FRAMEWORK_DEEPSPEED:
-        add(w, "deepspeed");
+        word_add(w, "deepspeed");
         add_number(a, w, "--num_gpus", c->gpus);
         add_number(a, w, "--master_port", c->training->rendezvous.port);
         option = "--no_python";
         of_module = "--module";
         break;
     case SPEC_FRAMEWORK_ACCELERATE:
-        add(w, "accelerate");
-        add(w, "launch");
+        word_add(w, "accelerate");
+        word_add(w, "launch");
         add_number(a, w, "--num_processes", c->gpus);
         add_number(a, w, "--main_process_port", c->training->rendezvous.port);
         option = "--no_python";
@@ -186,34 +186,34 @@ static size_t launcher(struct arena *a, struct host_words *w, const struct spec_
         return 0;
     }
     if (module)
-        add(w, of_module);
+        word_add(w, of_module);
     else if (!host_is_script(c))
-        add(w, option);
+        word_add(w, option);
     return module;
 }
 
-static void server(struct arena *a, struct host_words *w, const struct spec_component *c,
-                   const struct host_serve *s)
+static void server_words(struct arena *a, struct host_words *w, const struct spec_component *c,
+                         const struct host_serve *s)
 {
     static const char *const flags[] = { "--port", "--rerank-port" };
 
-    add(w, "stoker");
-    add(w, "serve");
-    add(w, "--quiet");
-    add(w, "-f");
-    add(w, s->spec);
+    word_add(w, "stoker");
+    word_add(w, "serve");
+    word_add(w, "--quiet");
+    word_add(w, "-f");
+    word_add(w, s->spec);
     if (s->listen) {
-        add(w, "--listen");
-        add(w, s->listen);
+        word_add(w, "--listen");
+        word_add(w, s->listen);
     }
     for (size_t i = 0; i < c->port_count && i < ARRAY_SIZE(flags); i++)
         add_number(a, w, flags[i], c->ports[i].port);
     if (s->token_file) {
-        add(w, "--token-file");
-        add(w, s->token_file);
+        word_add(w, "--token-file");
+        word_add(w, s->token_file);
     }
     if (s->insecure)
-        add(w, "--insecure");
+        word_add(w, "--insecure");
 }
 
 struct host_words host_command(struct arena *a, const struct host_run *run,
@@ -226,13 +226,13 @@ struct host_words host_command(struct arena *a, const struct host_run *run,
     size_t skip = 0;
 
     if (host_is_server(c))
-        server(a, &w, c, serve);
+        server_words(a, &w, c, serve);
     else if (wants_launcher(c))
-        skip = launcher(a, &w, c);
+        skip = launcher_words(a, &w, c);
     for (size_t i = skip; i < c->command.count; i++)
-        add(&w, c->command.items[i]);
+        word_add(&w, c->command.items[i]);
     for (size_t i = 0; i < c->args.count; i++)
-        add(&w, c->args.items[i]);
+        word_add(&w, c->args.items[i]);
     return w;
 }
 

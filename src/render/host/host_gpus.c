@@ -36,7 +36,7 @@ void host_gpu_list(struct buf *out, uint32_t gpus)
 }
 
 /* `want` GPUs of `from`: a row of them if there is one, else the lowest; 0: too few. */
-static uint32_t choose(uint32_t from, int64_t want)
+static uint32_t choose_gpus(uint32_t from, int64_t want)
 {
     uint32_t row = (1U << want) - 1, out = 0;
 
@@ -140,9 +140,9 @@ static bool give_first(struct render *r, struct arena *a, struct groups *all, st
             uint32_t free = c->pools.count ? may : may & ~feasible_gpus_shared(r->spec, n);
             int64_t more = c->gpus - host_gpu_count(free);
 
-            run->gpus = choose(free, c->gpus);
+            run->gpus = choose_gpus(free, c->gpus);
             if (!run->gpus && !off && more > 0)
-                run->gpus = choose(may & ~free, more);
+                run->gpus = choose_gpus(may & ~free, more);
             if (run->gpus && more > 0)
                 run->gpus |= free;
             if (!run->gpus)
@@ -156,7 +156,7 @@ static bool give_first(struct render *r, struct arena *a, struct groups *all, st
     return false;
 }
 
-static bool give(struct render *r, struct arena *a, struct groups *all, struct host_run *run)
+static bool give_gpus(struct render *r, struct arena *a, struct groups *all, struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
@@ -210,7 +210,7 @@ static bool on_machine(const struct spec_component *c)
            c->target == SPEC_TARGET_COMPOSE;
 }
 
-static bool check(struct render *r, const struct spec_component *c)
+static bool check_group(struct render *r, const struct spec_component *c)
 {
     if (c->nodes_per_replica == 1)
         return true;
@@ -221,9 +221,9 @@ static bool check(struct render *r, const struct spec_component *c)
     return false;
 }
 
-static struct gpu_place *collect(struct render *r, struct arena *a,
-                                 bool (*takes)(const struct spec_component *c), size_t *count,
-                                 size_t *runs)
+static struct gpu_place *collect_places(struct render *r, struct arena *a,
+                                        bool (*takes)(const struct spec_component *c),
+                                        size_t *count, size_t *runs)
 {
     const struct spec *s = r->spec;
     struct gpu_place *out = arena_array(a, struct gpu_place, s->component_count + 1);
@@ -234,7 +234,7 @@ static struct gpu_place *collect(struct render *r, struct arena *a,
 
         if (!on_machine(c) || (c->nodes_per_replica != 1 && !takes(c)))
             continue;
-        if (!check(r, c))
+        if (!check_group(r, c))
             return NULL;
         out[(*count)++] = (struct gpu_place){ .c = c, .node = spec_component_group(s, c, 0) };
         *runs += (size_t)c->replicas;
@@ -251,7 +251,7 @@ static struct host_run *runs_of(struct host_plan *p, const struct spec_component
 }
 
 /* Those that were asked for; the others have their GPUs. */
-static void keep(struct host_plan *p, bool (*takes)(const struct spec_component *c))
+static void keep_runs(struct host_plan *p, bool (*takes)(const struct spec_component *c))
 {
     size_t n = 0;
 
@@ -322,7 +322,7 @@ bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component 
 {
     struct host_plan p = { 0 };
     size_t count, runs;
-    struct gpu_place *all = collect(r, &p.arena, takes, &count, &runs), *at;
+    struct gpu_place *all = collect_places(r, &p.arena, takes, &count, &runs), *at;
     struct groups groups = groups_make(&p.arena, r->spec);
     bool ok = all != NULL, near = true;
 
@@ -343,14 +343,14 @@ bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component 
         struct host_run *run = runs_of(&p, at->c);
 
         for (int64_t k = 0; run && k < at->c->replicas; k++)
-            near = give(r, &p.arena, &groups, &run[k]) && near;
+            near = give_gpus(r, &p.arena, &groups, &run[k]) && near;
     }
     ok = ok && (near || give_as_found(r, &p));
     if (!ok) {
         host_plan_release(&p);
         return false;
     }
-    keep(&p, takes);
+    keep_runs(&p, takes);
     beside_warn(r, &p);
     *out = p;
     return true;
@@ -372,7 +372,7 @@ const struct host_run *host_run_find(const struct host_plan *p, const char *comp
 
 /* ---- its share of the machine ---- */
 
-static struct maybe share(const struct host_run *run, struct maybe whole)
+static struct maybe share_of(const struct host_run *run, struct maybe whole)
 {
     const struct spec_node *n = run->node;
 
@@ -387,7 +387,7 @@ struct maybe host_cpus(const struct host_run *run)
     struct maybe m = run->c->cpus;
 
     if (!m.known && n && n->cpu_cores.known)
-        m = share(run, maybe_of(n->cpu_cores.v * n->threads_per_core));
+        m = share_of(run, maybe_of(n->cpu_cores.v * n->threads_per_core));
     return m.known && m.v == 0 ? maybe_of(1) : m;
 }
 
@@ -395,7 +395,7 @@ struct maybe host_memory(const struct host_run *run)
 {
     if (run->c->memory_bytes.known || !run->node)
         return run->c->memory_bytes;
-    return share(run, run->node->memory_bytes);
+    return share_of(run, run->node->memory_bytes);
 }
 
 struct maybe host_pool_bytes(const struct spec *s, const struct spec_component *c)

@@ -100,7 +100,7 @@ static void put_ms(struct out *o, const char *key, int64_t ms, const void *membe
 }
 
 /* The machine as this server sees it: a run sees its own GPUs alone. */
-static void nodes(struct out *o)
+static void put_nodes(struct out *o)
 {
     const struct spec_node *n = o->run ? o->run->node : spec_node_of(o->r->spec, NULL);
     char text[UNITS_TEXT_MAX];
@@ -137,7 +137,7 @@ static bool pool_used(const struct out *o, const struct spec_pool *p)
     return false;
 }
 
-static void pools(struct out *o)
+static void put_pools(struct out *o)
 {
     yaml_map(&o->y, "pools");
     for (size_t i = 0; i < o->r->spec->pool_count; i++) {
@@ -159,7 +159,7 @@ static void pools(struct out *o)
 
 /* Where it runs: what the spec says; else on the GPUs of its component, which a server of its own
  * counts from 0. */
-static void device(struct out *o, const struct spec_model *m)
+static void put_device(struct out *o, const struct spec_model *m)
 {
     const struct host_run *run = o->run ? o->run : host_run_find(o->plan, m->component);
     uint32_t gpus = run ? run->gpus : 0;
@@ -176,7 +176,7 @@ static void device(struct out *o, const struct spec_model *m)
     buf_release(&list);
 }
 
-static void texts(struct out *o, const struct spec_model *m)
+static void put_texts(struct out *o, const struct spec_model *m)
 {
     if (m->aliases.count) {
         yaml_note(&o->y, render_from(o->r, &m->aliases));
@@ -190,7 +190,7 @@ static void texts(struct out *o, const struct spec_model *m)
     yaml_end(&o->y);
 }
 
-static void model(struct out *o, const struct spec_model *m)
+static void put_model(struct out *o, const struct spec_model *m)
 {
     struct arena a = { 0 };
 
@@ -201,7 +201,7 @@ static void model(struct out *o, const struct spec_model *m)
     put_str(o, "kind", kinds[m->kind], &m->kind);
     if (o->whole)
         put_str(o, "component", m->component, &m->component);
-    device(o, m);
+    put_device(o, m);
     put_str(o, "dtype", dtypes[m->dtype], &m->dtype);
     put_str(o, "fallback", m->fallback, &m->fallback);
     put_bool(o, "fallback_at_start", m->fallback_at_start, &m->fallback_at_start);
@@ -215,16 +215,16 @@ static void model(struct out *o, const struct spec_model *m)
     put_bool(o, "normalize", m->normalize, &m->normalize);
     put_str(o, "pooling", poolings[m->pooling], &m->pooling);
     put_str(o, "priority", priorities[m->priority], &m->priority);
-    texts(o, m);
+    put_texts(o, m);
     yaml_end(&o->y);
 }
 
-static void models(struct out *o)
+static void put_models(struct out *o)
 {
     yaml_map(&o->y, "models");
     for (size_t i = 0; i < o->r->spec->model_count; i++)
         if (has_model(o, &o->r->spec->models[i]))
-            model(o, &o->r->spec->models[i]);
+            put_model(o, &o->r->spec->models[i]);
     yaml_end(&o->y);
 }
 
@@ -233,7 +233,7 @@ void host_batch_dir(const struct spec_serve *v, const struct host_run *run, char
     (void)snprintf(out, cap, "%s%s%s", v->batch_dir, run ? "/" : "", run ? run->c->name : "");
 }
 
-static void serve(struct out *o)
+static void put_serve(struct out *o)
 {
     const struct spec_serve *v = &o->r->spec->serve;
     char dir[HOST_BATCH_DIR_MAX];
@@ -283,7 +283,7 @@ void host_serve_models(const struct render *r, const struct host_plan *p, struct
     struct buf doc = { 0 };
 
     yaml_begin(&o.y, &doc);
-    models(&o);
+    put_models(&o);
     yaml_finish(&o.y);
     buf_add(out, buf_str(&doc), doc.len);
     buf_release(&doc);
@@ -298,10 +298,10 @@ void host_serve_spec(const struct render *r, const struct host_plan *p, const st
     render_head(r, out, "#", "Models of one `stoker serve`.");
     yaml_begin(&o.y, &doc);
     yaml_str(&o.y, "schema", "stoker.spec/1");
-    nodes(&o);
-    pools(&o);
-    models(&o);
-    serve(&o);
+    put_nodes(&o);
+    put_pools(&o);
+    put_models(&o);
+    put_serve(&o);
     yaml_finish(&o.y);
     buf_add(out, buf_str(&doc), doc.len);
     buf_release(&doc);

@@ -13,7 +13,7 @@ void k8s_release(struct k8s *k)
 
 /* ---- names and values ---- */
 
-static uint32_t digest(const char *s) /* FNV-1a: tells cut names apart, no secret */
+static uint32_t name_digest(const char *s) /* FNV-1a: tells cut names apart, no secret */
 {
     uint32_t h = 2166136261u;
 
@@ -33,8 +33,8 @@ const char *k8s_name(struct k8s *k, const char *name, const char *suffix)
     if (strlen(lead) + strlen(dns) + strlen(suffix) <= room)
         return arena_printf(&k->arena, "%s%s%s", lead, dns, suffix);
     room -= strlen(lead) + strlen(suffix) + 9;
-    return arena_printf(&k->arena, "%s%.*s-%08" PRIx32 "%s", lead, (int)room, dns, digest(name),
-                        suffix);
+    return arena_printf(&k->arena, "%s%.*s-%08" PRIx32 "%s", lead, (int)room, dns,
+                        name_digest(name), suffix);
 }
 
 /* Names that are ours beside components in their namespace or pods, on one target or both: a spec
@@ -109,17 +109,17 @@ void k8s_quantity(char *out, size_t cap, int64_t bytes)
     (void)snprintf(out, cap, "%" PRId64, bytes);
 }
 
-static bool alnum(char c)
+static bool is_alnum(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
 static bool label_word_ok(const char *s, size_t n)
 {
-    if (n > 63 || (n && (!alnum(s[0]) || !alnum(s[n - 1]))))
+    if (n > 63 || (n && (!is_alnum(s[0]) || !is_alnum(s[n - 1]))))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!alnum(s[i]) && !strchr("-_.", s[i]))
+        if (!is_alnum(s[i]) && !strchr("-_.", s[i]))
             return false;
     return true;
 }
@@ -131,14 +131,14 @@ bool k8s_label_value_ok(const char *s)
 
 static bool dns_domain_ok(const char *s, size_t n)
 {
-    if (!n || n > 253 || !alnum(s[0]) || !alnum(s[n - 1]))
+    if (!n || n > 253 || !is_alnum(s[0]) || !is_alnum(s[n - 1]))
         return false;
     for (size_t i = 0; i < n; i++) {
         bool dot = s[i] == '.';
 
-        if ((s[i] >= 'A' && s[i] <= 'Z') || (!alnum(s[i]) && s[i] != '-' && !dot))
+        if ((s[i] >= 'A' && s[i] <= 'Z') || (!is_alnum(s[i]) && s[i] != '-' && !dot))
             return false;
-        if (dot && (!alnum(s[i - 1]) || !alnum(s[i + 1])))
+        if (dot && (!is_alnum(s[i - 1]) || !is_alnum(s[i + 1])))
             return false;
     }
     return true;

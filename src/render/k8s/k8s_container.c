@@ -16,7 +16,7 @@ const char *k8s_gpu_resource(struct k8s *k, const struct spec_node *n)
     return arena_printf(&k->arena, "nvidia.com/mig-%s", feasible_mig_name(&k->arena, n));
 }
 
-static void gpus(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+static void put_gpus(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
     const char *name = k8s_gpu_resource(k, spec_component_group(k->r->spec, c, 0));
 
@@ -30,7 +30,7 @@ static void gpus(struct k8s *k, struct yaml_out *y, const struct spec_component 
     }
 }
 
-static void rdma(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+static void put_rdma(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
     for (size_t i = 0; i < c->fabrics.count; i++) {
         const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
@@ -55,7 +55,7 @@ static void rdma(struct k8s *k, struct yaml_out *y, const struct spec_component 
 
 /* Unset: its GPUs' part of what a machine has for pods, see plan/feasible.h; nothing where that is
  * not known. */
-static void cores(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+static void put_cores(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
     struct feasible_ask ask = feasible_ask_of(k->r->feasible, c);
 
@@ -69,7 +69,7 @@ static void cores(struct k8s *k, struct yaml_out *y, const struct spec_component
         yaml_strf(y, "cpu", "%" PRId64, ask.cpu_m.v / 1000);
 }
 
-static void memory(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+static void put_memory(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
     struct feasible_ask ask = feasible_ask_of(k->r->feasible, c);
     char size[32];
@@ -83,14 +83,14 @@ static void memory(struct k8s *k, struct yaml_out *y, const struct spec_componen
     yaml_str(y, "memory", size);
 }
 
-static void quantities(struct k8s *k, struct yaml_out *y, const char *key,
-                       const struct spec_component *c)
+static void put_quantities(struct k8s *k, struct yaml_out *y, const char *key,
+                           const struct spec_component *c)
 {
     yaml_map(y, key);
-    gpus(k, y, c);
-    rdma(k, y, c);
-    cores(k, y, c);
-    memory(k, y, c);
+    put_gpus(k, y, c);
+    put_rdma(k, y, c);
+    put_cores(k, y, c);
+    put_memory(k, y, c);
     yaml_end(y);
 }
 
@@ -98,8 +98,9 @@ void k8s_resources(struct k8s *k, struct yaml_out *y, const char *key,
                    const struct spec_component *c)
 {
     yaml_map(y, key);
-    quantities(k, y, "requests", c);
-    quantities(k, y, "limits", c); /* equal: QoS class Guaranteed, whole cores, no eviction first */
+    put_quantities(k, y, "requests", c);
+    put_quantities(k, y, "limits",
+                   c); /* equal: QoS class Guaranteed, whole cores, no eviction first */
     yaml_end(y);
 }
 
@@ -126,7 +127,7 @@ static bool set_by(const struct spec_pairs *p, const char *name)
     return false;
 }
 
-static void variable(struct k8s *k, struct yaml_out *y, const struct k8s_env *e)
+static void put_variable(struct k8s *k, struct yaml_out *y, const struct k8s_env *e)
 {
     yaml_map(y, NULL);
     yaml_str(y, "name", e->name);
@@ -141,15 +142,15 @@ static void variable(struct k8s *k, struct yaml_out *y, const struct k8s_env *e)
     yaml_end(y);
 }
 
-static void pairs(struct k8s *k, struct yaml_out *y, const struct spec_pairs *p,
-                  const struct spec_pairs *winner)
+static void put_pairs(struct k8s *k, struct yaml_out *y, const struct spec_pairs *p,
+                      const struct spec_pairs *winner)
 {
     for (size_t i = 0; i < p->count; i++)
         if (!winner || !set_by(winner, p->items[i].key))
-            variable(k, y,
-                     &(struct k8s_env){ .name = p->items[i].key,
-                                        .value = p->items[i].value,
-                                        .from = render_from(k->r, &p->items[i]) });
+            put_variable(k, y,
+                         &(struct k8s_env){ .name = p->items[i].key,
+                                            .value = p->items[i].value,
+                                            .from = render_from(k->r, &p->items[i]) });
 }
 
 /* ---- NCCL's settings of a fabric ----
@@ -236,7 +237,7 @@ static void own_variables(struct k8s *k, struct yaml_out *y, const struct spec_c
     for (size_t i = 0; i < count; i++)
         if (!c || (!set_by(&c->env, env[i].name) &&
                    !(c->gpus && set_by(&k->r->spec->nccl.env, env[i].name))))
-            variable(k, y, &env[i]);
+            put_variable(k, y, &env[i]);
 }
 
 void k8s_env(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
@@ -255,11 +256,11 @@ void k8s_env(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
         own_variables(k, y, c, home, ARRAY_SIZE(home));
     for (size_t i = 0; i < fixed; i++)
         if (!set_by(&c->env, fabric[i].name) && !set_by(nccl, fabric[i].name))
-            variable(k, y, &fabric[i]);
+            put_variable(k, y, &fabric[i]);
     if (gpu)
-        pairs(k, y, nccl, &c->env);
+        put_pairs(k, y, nccl, &c->env);
     if (c)
-        pairs(k, y, &c->env, NULL);
+        put_pairs(k, y, &c->env, NULL);
     yaml_end(y);
 }
 
@@ -298,7 +299,7 @@ void k8s_ports(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     yaml_end(y);
 }
 
-static int64_t seconds(int64_t ms) /* rounded up, at least one */
+static int64_t whole_seconds(int64_t ms) /* rounded up, at least one */
 {
     return ms <= 1000 ? 1 : (ms + 999) / 1000;
 }
@@ -330,15 +331,15 @@ static void probe_how(struct k8s *k, struct yaml_out *y, const struct k8s_pod *p
     yaml_end(y);
 }
 
-static void probe(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod, const char *key,
-                  int64_t failures)
+static void put_probe(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod, const char *key,
+                      int64_t failures)
 {
     const struct spec_health *h = pod->health;
 
     yaml_map(y, key);
     probe_how(k, y, pod);
-    render_int(k->r, y, "periodSeconds", seconds(h->interval_ms), &h->interval_ms);
-    render_int(k->r, y, "timeoutSeconds", seconds(h->timeout_ms), &h->timeout_ms);
+    render_int(k->r, y, "periodSeconds", whole_seconds(h->interval_ms), &h->interval_ms);
+    render_int(k->r, y, "timeoutSeconds", whole_seconds(h->timeout_ms), &h->timeout_ms);
     yaml_int(y, "failureThreshold", failures);
     yaml_end(y);
 }
@@ -351,10 +352,10 @@ void k8s_probes(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     if (!h)
         return;
     starts = (h->start_ms + h->interval_ms - 1) / h->interval_ms;
-    probe(k, y, pod, "startupProbe", starts > 0 ? starts : 1);
-    probe(k, y, pod, "livenessProbe", h->retries);
+    put_probe(k, y, pod, "startupProbe", starts > 0 ? starts : 1);
+    put_probe(k, y, pod, "livenessProbe", h->retries);
     if (pod->readiness)
-        probe(k, y, pod, "readinessProbe", h->retries);
+        put_probe(k, y, pod, "readinessProbe", h->retries);
 }
 
 /* ---- volumes ---- */
@@ -375,8 +376,8 @@ static void memory_volume(struct yaml_out *y, const struct k8s_volume *v)
     yaml_end(y);
 }
 
-static void named(struct yaml_out *y, const char *key, const char *name_key,
-                  const struct k8s_volume *v)
+static void put_named(struct yaml_out *y, const char *key, const char *name_key,
+                      const struct k8s_volume *v)
 {
     yaml_map(y, key);
     yaml_note(y, v->from);
@@ -388,13 +389,13 @@ static void named(struct yaml_out *y, const char *key, const char *name_key,
     yaml_end(y);
 }
 
-static void volume(struct k8s *k, struct yaml_out *y, const struct k8s_volume *v)
+static void put_volume(struct k8s *k, struct yaml_out *y, const struct k8s_volume *v)
 {
     yaml_map(y, NULL);
     yaml_str(y, "name", v->name);
     switch (v->kind) {
     case K8S_CLAIM:
-        named(y, "persistentVolumeClaim", "claimName", v);
+        put_named(y, "persistentVolumeClaim", "claimName", v);
         break;
     case K8S_OWN:
         yaml_map(y, "ephemeral");
@@ -412,13 +413,13 @@ static void volume(struct k8s *k, struct yaml_out *y, const struct k8s_volume *v
         yaml_end(y);
         break;
     case K8S_CONFIG:
-        named(y, "configMap", "name", v);
+        put_named(y, "configMap", "name", v);
         break;
     case K8S_SECRET:
-        named(y, "secret", "secretName", v);
+        put_named(y, "secret", "secretName", v);
         break;
     case K8S_HOST:
-        named(y, "hostPath", "path", v);
+        put_named(y, "hostPath", "path", v);
         break;
     case K8S_TEMPLATE:
         break;
@@ -438,7 +439,7 @@ void k8s_volumes(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
         if (!open)
             yaml_seq(y, "volumes");
         open = true;
-        volume(k, y, v);
+        put_volume(k, y, v);
     }
     if (open)
         yaml_end(y);

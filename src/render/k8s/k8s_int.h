@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* k8s: what every Kubernetes object of a spec has, for the targets kubernetes and openshift.
  *
- * A target fills a struct k8s (what holds for all its objects), writes an object's head with
- * k8s_object(), and describes a pod as a struct k8s_pod, which k8s_template() writes down.  A pod of
- * a component begins as k8s_pod_of() makes it and is changed before it is written:
+ * A target fills a struct k8s (what holds for all its objects), opens an object with k8s_object(),
+ * and describes a pod as a struct k8s_pod, which k8s_template() writes down.  A pod of a component
+ * begins as k8s_pod_of() makes it and is changed before it is written:
  *
  *     struct k8s_pod pod;
  *     k8s_pod_of(&k, c, &pod);

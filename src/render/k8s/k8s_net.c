@@ -207,7 +207,7 @@ const char *k8s_pool_name(struct k8s *k, const struct spec_fabric *f, size_t i)
     return f->subnets.count == 1 ? k8s_name(k, f->name, "") : k8s_rail_name(k, f, i);
 }
 
-static void ipam(struct k8s *k, struct json_out *w, const struct spec_fabric *f, size_t i)
+static void put_ipam(struct k8s *k, struct json_out *w, const struct spec_fabric *f, size_t i)
 {
     enum spec_ipam kind = k8s_ipam_kind(f);
     const char *subnet = subnet_of(f, i);
@@ -240,7 +240,7 @@ static void ipam(struct k8s *k, struct json_out *w, const struct spec_fabric *f,
 
 /* Several NICs in one subnet need routes by source address; jumbo frames need the MTU in the pod
  * too (InfiniBand's is set by its subnet manager). */
-static void config(struct k8s *k, struct buf *out, const struct spec_fabric *f, size_t i)
+static void put_config(struct k8s *k, struct buf *out, const struct spec_fabric *f, size_t i)
 {
     struct json_out w;
     bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
@@ -259,7 +259,7 @@ static void config(struct k8s *k, struct buf *out, const struct spec_fabric *f, 
         json_kv_int(&w, "mtu", f->mtu);
     }
     json_key(&w, "ipam");
-    ipam(k, &w, f, i);
+    put_ipam(k, &w, f, i);
     json_obj_end(&w);
     if (f->sriov && f->kind != SPEC_FABRIC_INFINIBAND) {
         json_obj(&w);
@@ -299,7 +299,7 @@ void k8s_attachment(struct k8s *k, struct buf *out, const struct spec_fabric *f,
     struct yaml_out y;
 
     ipam_wishes(k, f);
-    config(k, &json, f, i);
+    put_config(k, &json, f, i);
     yaml_begin(&y, out);
     k8s_head_open(k, &y, "k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition",
                   k8s_rail_namespace(k, f), k8s_rail_name(k, f, i), NULL);
@@ -530,7 +530,7 @@ void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,
 
     ipam_wishes(k, f);
     json_out_init(&w, &json, 0);
-    ipam(k, &w, f, i);
+    put_ipam(k, &w, f, i);
     k8s_object_in(k, &y, out, "sriovnetwork.openshift.io/v1",
                   ib ? "SriovIBNetwork" : "SriovNetwork", namespace, k8s_rail_name(k, f, i), NULL);
     yaml_map(&y, "spec");

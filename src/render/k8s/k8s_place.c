@@ -45,7 +45,7 @@ void k8s_node_check(struct k8s *k, const struct spec_node *n)
                           "'%s' is no taint", n->taints.items[i]);
 }
 
-static void toleration(struct k8s *k, struct yaml_out *y, const struct taint *t, const void *at)
+static void put_toleration(struct k8s *k, struct yaml_out *y, const struct taint *t, const void *at)
 {
     yaml_map(y, NULL);
     render_str(k->r, y, "key", t->key, at);
@@ -114,7 +114,7 @@ static void control_tolerate(struct k8s *k, struct yaml_out *y, const struct spe
                                         "node-role.kubernetes.io/master" };
 
     for (size_t i = 0; i < (k->scc ? 2 : 1); i++)
-        toleration(k, y, &(struct taint){ .key = keys[i], .effect = "NoSchedule" }, &n->role);
+        put_toleration(k, y, &(struct taint){ .key = keys[i], .effect = "NoSchedule" }, &n->role);
 }
 
 static void groups_tolerate(struct k8s *k, struct yaml_out *y,
@@ -136,7 +136,7 @@ static void groups_tolerate(struct k8s *k, struct yaml_out *y,
             if (!open)
                 yaml_seq(y, "tolerations");
             open = true;
-            toleration(k, y, &t, &groups[g]->taints.items[i]);
+            put_toleration(k, y, &t, &groups[g]->taints.items[i]);
         }
     }
     if (open)
@@ -199,8 +199,8 @@ void k8s_tolerations_of(struct k8s *k, struct yaml_out *y, const struct k8s_pod 
     groups_tolerate(k, y, groups, count);
 }
 
-static void expression(struct k8s *k, struct yaml_out *y, const char *key, const char *value,
-                       const void *at)
+static void put_expression(struct k8s *k, struct yaml_out *y, const char *key, const char *value,
+                           const void *at)
 {
     yaml_map(y, NULL);
     render_str(k->r, y, "key", key, at);
@@ -210,7 +210,7 @@ static void expression(struct k8s *k, struct yaml_out *y, const char *key, const
 }
 
 /* Collectives between zones are slow: pods of one job stay together where they can. */
-static void together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+static void put_together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     yaml_map(y, "podAffinity");
     yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
@@ -223,13 +223,13 @@ static void together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *po
     yaml_ends(y, 5);
 }
 
-static bool fills(const struct k8s *k, const struct spec_component *c)
+static bool fills_machines(const struct k8s *k, const struct spec_component *c)
 {
     return feasible_fills(k->r->feasible, c);
 }
 
 /* Others take whole machines of the group: those that do not go where others of their kind are. */
-static void filled(struct k8s *k, struct yaml_out *y)
+static void put_filled(struct k8s *k, struct yaml_out *y)
 {
     const struct spec *s = k->r->spec;
 
@@ -247,13 +247,13 @@ static void filled(struct k8s *k, struct yaml_out *y)
     yaml_str(y, "operator", "In");
     yaml_seq(y, "values");
     for (size_t i = 0; i < s->component_count; i++)
-        if (fills(k, &s->components[i]))
+        if (fills_machines(k, &s->components[i]))
             yaml_str(y, NULL, k8s_name(k, s->components[i].name, ""));
     for (int i = 0; i < 8; i++)
         yaml_end(y);
 }
 
-static bool many(const struct spec_component *c)
+static bool has_many_pods(const struct spec_component *c)
 {
     return c->nodes_per_replica * c->replicas > 1 || (c->scale && c->scale->max > 1);
 }
@@ -262,8 +262,8 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     size_t count;
     const struct spec_node **groups = pod_groups(k, pod, &count);
-    bool close = pod->c && pod->spread_hard && many(pod->c);
-    bool fill = pod->c && !pod->spread_hard && fills(k, pod->c);
+    bool close = pod->c && pod->spread_hard && has_many_pods(pod->c);
+    bool fill = pod->c && !pod->spread_hard && fills_machines(k, pod->c);
 
     if (!count && !close)
         return;
@@ -282,31 +282,31 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 
             yaml_map(y, NULL);
             yaml_seq(y, "matchExpressions");
-            expression(k, y, K8S_GROUP_LABEL, n->name, &n->name);
+            put_expression(k, y, K8S_GROUP_LABEL, n->name, &n->name);
             for (size_t i = 0; i < n->labels.count; i++)
                 if (k->scc || k8s_label_by(n->labels.items[i].key) == K8S_LABEL_JOIN)
-                    expression(k, y, n->labels.items[i].key, n->labels.items[i].value,
-                               &n->labels.items[i]);
+                    put_expression(k, y, n->labels.items[i].key, n->labels.items[i].value,
+                                   &n->labels.items[i]);
             yaml_ends(y, 2);
         }
         yaml_ends(y, 3);
     }
     if (close)
-        together(k, y, pod);
+        put_together(k, y, pod);
     else if (fill)
-        filled(k, y);
+        put_filled(k, y);
     yaml_end(y);
 }
 
 /* Pods that fill machines have a constraint too, without which the scheduler spreads them by one of
- * its own, with the same weight as the affinity of filled(). */
+ * its own, with the same weight as the affinity of put_filled(). */
 void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     bool fill;
 
-    if (!pod->c || !many(pod->c))
+    if (!pod->c || !has_many_pods(pod->c))
         return;
-    fill = !pod->spread_hard && fills(k, pod->c);
+    fill = !pod->spread_hard && fills_machines(k, pod->c);
     yaml_seq(y, "topologySpreadConstraints");
     yaml_map(y, NULL);
     if (fill)

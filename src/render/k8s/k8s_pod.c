@@ -288,7 +288,7 @@ static bool needs_rdma(const struct k8s *k, const struct k8s_pod *pod)
 
 /* RDMA locks memory: root may with IPC_LOCK, everybody else by the limit of the runtime, since
  * Kubernetes gives added capabilities to root alone. */
-static void capabilities(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+static void put_capabilities(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     bool lock = needs_rdma(k, pod) && (pod->root || k->ipc_lock);
 
@@ -313,7 +313,7 @@ static void container_security(struct k8s *k, struct yaml_out *y, const struct k
     yaml_bool(y, "allowPrivilegeEscalation", false);
     if (pod->read_only_root)
         yaml_bool(y, "readOnlyRootFilesystem", true);
-    capabilities(k, y, pod);
+    put_capabilities(k, y, pod);
     yaml_end(y);
 }
 
@@ -352,7 +352,7 @@ static const struct spec_port *low_port(const struct k8s_pod *pod)
  * nobody bind a port below 1024.  This sysctl is one of the pod's own network and safe: Pod
  * Security and the constraints of OpenShift let it pass, and it works for every user, where an
  * added NET_BIND_SERVICE would be given to root alone. */
-static void sysctls(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+static void put_sysctls(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     const struct spec_port *low = pod->host_network ? NULL : low_port(pod);
 
@@ -369,7 +369,7 @@ static void pod_security(struct k8s *k, struct yaml_out *y, const struct k8s_pod
 {
     yaml_map(y, "securityContext");
     pod_user(k, y, pod);
-    sysctls(k, y, pod);
+    put_sysctls(k, y, pod);
     yaml_map_of(y, "seccompProfile", "type", "RuntimeDefault");
     if (k8s_has(k, K8S_APPARMOR_FIELD) && !k->scc) {
         yaml_map_of(y, "appArmorProfile", "type", "RuntimeDefault");
@@ -377,7 +377,7 @@ static void pod_security(struct k8s *k, struct yaml_out *y, const struct k8s_pod
     yaml_end(y);
 }
 
-static void container(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+static void put_container(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     yaml_map(y, NULL);
     yaml_str(y, "name", pod->container ? pod->container : pod->name);
@@ -401,7 +401,7 @@ static void container(struct k8s *k, struct yaml_out *y, const struct k8s_pod *p
     yaml_end(y);
 }
 
-static void quantities(struct yaml_out *y, const char *key, const struct k8s_init *init)
+static void put_quantities(struct yaml_out *y, const char *key, const struct k8s_init *init)
 {
     yaml_map_of(y, key, "cpu", init->cpu, "memory", init->memory);
 }
@@ -417,8 +417,8 @@ static void init_container(struct k8s *k, struct yaml_out *y, const struct k8s_i
     k8s_words(k, y, "command", &init->command);
     k8s_env(k, y, &plain);
     yaml_map(y, "resources");
-    quantities(y, "requests", init);
-    quantities(y, "limits", init); /* equal, or the whole pod is not Guaranteed */
+    put_quantities(y, "requests", init);
+    put_quantities(y, "limits", init); /* equal, or the whole pod is not Guaranteed */
     yaml_end(y);
     container_security(k, y, &plain);
     yaml_seq(y, "volumeMounts");
@@ -483,7 +483,7 @@ void k8s_pod_spec(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
         yaml_end(y);
     }
     yaml_seq(y, "containers");
-    container(k, y, pod);
+    put_container(k, y, pod);
     yaml_end(y);
     k8s_volumes(k, y, pod);
     yaml_end(y);

@@ -67,7 +67,7 @@ static void allow_names(struct k8s *k, struct buf *out, const struct k8s_policie
     yaml_finish(&y);
 }
 
-static void peer(struct k8s *k, struct yaml_out *y, const char *component, const char *why)
+static void put_peer(struct k8s *k, struct yaml_out *y, const char *component, const char *why)
 {
     yaml_map(y, NULL);
     yaml_note(y, why);
@@ -90,8 +90,8 @@ static void ports_of(struct k8s *k, struct yaml_out *y, const struct spec_compon
 }
 
 /* Does `traffic` go from `a` to `b`?  `*at` the value that says so. */
-static bool sends(const struct spec *s, const struct spec_component *a,
-                  const struct spec_component *b, const void **at)
+static bool sends_to(const struct spec *s, const struct spec_component *a,
+                     const struct spec_component *b, const void **at)
 {
     for (size_t i = 0; i < s->traffic_count; i++) {
         if (str_eq(s->traffic[i].from, a->name) && str_eq(s->traffic[i].to, b->name)) {
@@ -103,10 +103,10 @@ static bool sends(const struct spec *s, const struct spec_component *a,
 }
 
 /* May `a` open a connection to `b`?  `*at` the value that says so. */
-static bool speaks(const struct spec *s, const struct spec_component *a,
-                   const struct spec_component *b, const void **at)
+static bool speaks_to(const struct spec *s, const struct spec_component *a,
+                      const struct spec_component *b, const void **at)
 {
-    if (sends(s, a, b, at))
+    if (sends_to(s, a, b, at))
         return true;
     for (size_t i = 0; i < a->depends_on.count; i++) {
         if (str_eq(a->depends_on.items[i], b->name)) {
@@ -126,14 +126,14 @@ static bool is_open(struct k8s *k, const struct k8s_policies *p, const struct sp
     if (c->kind != SPEC_COMPONENT_SERVICE && c->kind != SPEC_COMPONENT_SERVING)
         return false;
     for (size_t i = 0; i < p->count; i++)
-        if (p->components[i] != c && sends(k->r->spec, p->components[i], c, &at))
+        if (p->components[i] != c && sends_to(k->r->spec, p->components[i], c, &at))
             return false;
     (void)k8s_ports_of(k, c, &ports);
     return ports > 0;
 }
 
-static void ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
-                    const struct spec_component *c)
+static void put_ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
+                        const struct spec_component *c)
 {
     const struct spec *s = k->r->spec;
     bool open = is_open(k, p, c);
@@ -142,16 +142,16 @@ static void ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies
     yaml_seq(y, "ingress");
     yaml_map(y, NULL);
     yaml_seq(y, "from");
-    peer(k, y, k8s_name(k, c->name, ""), "its own pods, every port: ranks and NCCL");
+    put_peer(k, y, k8s_name(k, c->name, ""), "its own pods, every port: ranks and NCCL");
     yaml_ends(y, 2);
     for (size_t i = 0; !open && i < p->count; i++) {
         const struct spec_component *from = p->components[i];
 
-        if (from == c || !speaks(s, from, c, &at))
+        if (from == c || !speaks_to(s, from, c, &at))
             continue;
         yaml_map(y, NULL);
         yaml_seq(y, "from");
-        peer(k, y, k8s_name(k, from->name, ""), render_from(k->r, at));
+        put_peer(k, y, k8s_name(k, from->name, ""), render_from(k->r, at));
         yaml_end(y);
         ports_of(k, y, c);
         yaml_end(y);
@@ -181,7 +181,7 @@ static bool needs_outside(const struct spec *s)
     return false;
 }
 
-static void outside(struct k8s *k, struct yaml_out *y, const char *const *text)
+static void put_outside(struct k8s *k, struct yaml_out *y, const char *const *text)
 {
     char cidr[SPEC_CIDR_MAX];
     int64_t port;
@@ -225,7 +225,7 @@ static void outside_all(struct k8s *k, struct yaml_out *y, const struct spec_com
     bool fetches = k8s_fetches(k, c);
 
     for (size_t i = 0; i < c->egress.count; i++)
-        outside(k, y, &c->egress.items[i]);
+        put_outside(k, y, &c->egress.items[i]);
     if (egress_is_written(k, c)) {
         if (fetches && !egress_has_https(c))
             render_warn(k->r, &c->egress, "Add the address of the hub, or \"0.0.0.0/0:443\".",
@@ -237,8 +237,8 @@ static void outside_all(struct k8s *k, struct yaml_out *y, const struct spec_com
     }
 }
 
-static void egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
-                   const struct spec_component *c)
+static void put_egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
+                       const struct spec_component *c)
 {
     const struct spec *s = k->r->spec;
     const void *at;
@@ -246,16 +246,16 @@ static void egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies 
     yaml_seq(y, "egress");
     yaml_map(y, NULL);
     yaml_seq(y, "to");
-    peer(k, y, k8s_name(k, c->name, ""), NULL);
+    put_peer(k, y, k8s_name(k, c->name, ""), NULL);
     yaml_ends(y, 2);
     for (size_t i = 0; i < p->count; i++) {
         const struct spec_component *to = p->components[i];
 
-        if (to == c || !speaks(s, c, to, &at))
+        if (to == c || !speaks_to(s, c, to, &at))
             continue;
         yaml_map(y, NULL);
         yaml_seq(y, "to");
-        peer(k, y, k8s_name(k, to->name, ""), render_from(k->r, at));
+        put_peer(k, y, k8s_name(k, to->name, ""), render_from(k->r, at));
         yaml_end(y);
         ports_of(k, y, to);
         yaml_end(y);
@@ -272,8 +272,8 @@ static void component_policy(struct k8s *k, struct buf *out, const struct k8s_po
 
     policy_head(k, &y, out, name, name);
     policy_types(&y, true, true);
-    ingress(k, &y, p, c);
-    egress(k, &y, p, c);
+    put_ingress(k, &y, p, c);
+    put_egress(k, &y, p, c);
     yaml_finish(&y);
 }
 

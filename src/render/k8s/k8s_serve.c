@@ -394,8 +394,8 @@ static void model_gpus(struct k8s *k, struct yaml_out *y, const struct spec_mode
         yaml_str(y, "gpus", "0");
 }
 
-static void model(struct k8s *k, struct yaml_out *y, const struct spec_model *m,
-                  const struct spec_component *c)
+static void put_model(struct k8s *k, struct yaml_out *y, const struct spec_model *m,
+                      const struct spec_component *c)
 {
     static const char *const kinds[] = { "embedding", "rerank", "classify" };
     static const char *const devices[] = { "auto", "gpu", "cpu" };
@@ -483,7 +483,7 @@ static void serve_text(struct k8s *k, struct buf *out, const struct spec_compone
     yaml_map(&y, "models");
     for (size_t i = 0; i < s->model_count; i++)
         if (str_eq(s->models[i].component, c ? c->name : NULL))
-            model(k, &y, &s->models[i], c);
+            put_model(k, &y, &s->models[i], c);
     yaml_end(&y);
     serve_limits(k, &y);
     yaml_finish(&y);

@@ -59,8 +59,8 @@ bool k8s_held_at_one(struct k8s *k, const struct spec_component *c)
 }
 
 /* Another component before it that mounts the storage, where the two may be on two machines. */
-static const struct spec_component *holder(struct k8s *k, const struct spec_component *c,
-                                           const struct spec_storage *s)
+static const struct spec_component *volume_holder(struct k8s *k, const struct spec_component *c,
+                                                  const struct spec_storage *s)
 {
     const struct spec *spec = k->r->spec;
     const struct spec_node **mine = arena_array(&k->arena, const struct spec_node *,
@@ -90,7 +90,7 @@ void k8s_mounts_check(struct k8s *k, const struct spec_component *c)
         pods = c->scale->max * c->nodes_per_replica;
     for (size_t i = 0; i < c->mount_count; i++) {
         const struct spec_storage *s = spec_storage_find(k->r->spec, c->mounts[i].storage);
-        const struct spec_component *o = at_one(s) ? holder(k, c, s) : NULL;
+        const struct spec_component *o = at_one(s) ? volume_holder(k, c, s) : NULL;
 
         if (at_one(s) && pods > 1 && machines_of(k, c) > 1)
             render_warn(k->r, &c->mounts[i].storage,

@@ -8,8 +8,8 @@
 
 #include <assert.h>
 
-static struct buf *listed(struct kube *q, const char *const where, const char *name,
-                          const char *what, const char **list, size_t *count)
+static struct buf *file_listed(struct kube *q, const char *const where, const char *name,
+                               const char *what, const char **list, size_t *count)
 {
     struct buf *out = render_file(q->k.r, "kubernetes/%s/%s", where, name);
 
@@ -21,12 +21,12 @@ static struct buf *listed(struct kube *q, const char *const where, const char *n
 
 struct buf *kube_base(struct kube *q, const char *name, const char *what)
 {
-    return listed(q, "base", name, what, q->base, &q->base_count);
+    return file_listed(q, "base", name, what, q->base, &q->base_count);
 }
 
 struct buf *kube_site(struct kube *q, const char *name, const char *what)
 {
-    return listed(q, "overlays/site", name, what, q->site, &q->site_count);
+    return file_listed(q, "overlays/site", name, what, q->site, &q->site_count);
 }
 
 bool kube_gpu_node(const struct spec_node *n)
@@ -180,7 +180,7 @@ static void namespaces_write(struct kube *q)
                         "the agent reads the machine; nothing else is in here");
 }
 
-static void account(struct k8s *k, struct buf *out, const char *name)
+static void account_write(struct k8s *k, struct buf *out, const char *name)
 {
     struct yaml_out y;
 
@@ -189,8 +189,8 @@ static void account(struct k8s *k, struct buf *out, const char *name)
     yaml_finish(&y);
 }
 
-static void rule(struct kube *q, struct yaml_out *y, const char *group, const char *resource,
-                 enum kube_kind kind, const char *const *verbs, size_t verb_count)
+static void put_rule(struct kube *q, struct yaml_out *y, const char *group, const char *resource,
+                     enum kube_kind kind, const char *const *verbs, size_t verb_count)
 {
     yaml_map(y, NULL);
     yaml_seq_of(y, "apiGroups", group);
@@ -208,7 +208,7 @@ static void rule(struct kube *q, struct yaml_out *y, const char *group, const ch
     yaml_ends(y, 2);
 }
 
-static bool scales(const struct kube *q, enum kube_kind kind)
+static bool kind_scales(const struct kube *q, enum kube_kind kind)
 {
     for (size_t i = 0; i < q->work_count; i++)
         if (q->works[i].c->scale && q->works[i].kind == kind)
@@ -223,14 +223,14 @@ static void scaler_role(struct kube *q, struct buf *out)
                                                                                    "patch" };
     struct yaml_out y;
 
-    account(&q->k, out, "stoker-scale");
+    account_write(&q->k, out, "stoker-scale");
     k8s_object(&q->k, &y, out, "rbac.authorization.k8s.io/v1", "Role", "stoker-scale", NULL);
     yaml_seq(&y, "rules");
-    rule(q, &y, "", "pods", KUBE_JOB, see, 3);
-    if (scales(q, KUBE_DEPLOYMENT))
-        rule(q, &y, "apps", "deployments/scale", KUBE_DEPLOYMENT, turn, 3);
-    if (scales(q, KUBE_STATEFULSET))
-        rule(q, &y, "apps", "statefulsets/scale", KUBE_STATEFULSET, turn, 3);
+    put_rule(q, &y, "", "pods", KUBE_JOB, see, 3);
+    if (kind_scales(q, KUBE_DEPLOYMENT))
+        put_rule(q, &y, "apps", "deployments/scale", KUBE_DEPLOYMENT, turn, 3);
+    if (kind_scales(q, KUBE_STATEFULSET))
+        put_rule(q, &y, "apps", "statefulsets/scale", KUBE_STATEFULSET, turn, 3);
     yaml_finish(&y);
     k8s_object(&q->k, &y, out, "rbac.authorization.k8s.io/v1", "RoleBinding", "stoker-scale", NULL);
     yaml_map_of(&y, "roleRef", "apiGroup", "rbac.authorization.k8s.io", "kind", "Role", "name",
@@ -247,10 +247,10 @@ static void rights_write(struct kube *q)
                                 "Accounts of the pods. They ask nothing of the API server, so they "
                                 "have no role.");
 
-    account(&q->k, out, q->k.service_account);
+    account_write(&q->k, out, q->k.service_account);
     if (q->agent)
-        account(&q->watch, out, q->watch.service_account);
-    if (scales(q, KUBE_DEPLOYMENT) || scales(q, KUBE_STATEFULSET))
+        account_write(&q->watch, out, q->watch.service_account);
+    if (kind_scales(q, KUBE_DEPLOYMENT) || kind_scales(q, KUBE_STATEFULSET))
         scaler_role(q, out);
 }
 
@@ -425,7 +425,7 @@ static void wishes_tell(struct kube *q)
 
 /* ---- the whole ---- */
 
-static bool begin(struct kube *q, struct render *r)
+static bool kube_begin(struct kube *q, struct render *r)
 {
     const struct spec_kubernetes *t = r->targets->kubernetes;
 
@@ -470,7 +470,7 @@ void render_kubernetes(struct render *r)
 {
     struct kube q;
 
-    if (!begin(&q, r))
+    if (!kube_begin(&q, r))
         return;
     namespaces_write(&q);
     rights_write(&q);

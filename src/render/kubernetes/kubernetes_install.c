@@ -146,7 +146,7 @@ static void chart_write(struct buf *out, const struct chart *c)
         buf_adds(out, "    fi\n");
 }
 
-static void settled(struct buf *out, const char *namespace, const char *deployment)
+static void put_rollout(struct buf *out, const char *namespace, const char *deployment)
 {
     buf_addf(out, "    run kubectl -n %s rollout status deployment/%s --timeout=5m\n", namespace,
              deployment);
@@ -323,14 +323,14 @@ static void install_jobs(struct kube *q, struct buf *out)
     if (uses_kind(q, KUBE_PYTORCHJOB)) {
         buf_adds(out, "    # PyTorchJob: the training operator " TRAINING_OPERATOR
                       "\n" OVERLAY("standalone", TRAINING_OPERATOR));
-        settled(out, "kubeflow", "training-operator");
+        put_rollout(out, "kubeflow", "training-operator");
     }
     if (uses_kind(q, KUBE_TRAINJOB)) {
         buf_adds(out, "    # TrainJob: Trainer " TRAINER
                       " with JobSet; its webhook answers before runtimes are sent\n" OVERLAY(
                           "manager", TRAINER));
-        settled(out, "kubeflow-system", "kubeflow-trainer-controller-manager");
-        settled(out, "kubeflow-system", "jobset-controller-manager");
+        put_rollout(out, "kubeflow-system", "kubeflow-trainer-controller-manager");
+        put_rollout(out, "kubeflow-system", "jobset-controller-manager");
         buf_adds(out, "    # the runtime torch-distributed\n" OVERLAY("runtimes", TRAINER));
     }
     if (uses_kind(q, KUBE_JOBSET)) {
@@ -338,11 +338,11 @@ static void install_jobs(struct kube *q, struct buf *out)
                       "    run kubectl apply --server-side -f "
                       "'https://github.com/kubernetes-sigs/jobset/releases/download/" JOBSET
                       "/manifests.yaml'\n");
-        settled(out, "jobset-system", "jobset-controller-manager");
+        put_rollout(out, "jobset-system", "jobset-controller-manager");
     }
     if (q->t->queue) {
         chart_write(out, &queue_chart);
-        settled(out, "kueue-system", "kueue-controller-manager");
+        put_rollout(out, "kueue-system", "kueue-controller-manager");
     }
 #undef OVERLAY
 }
@@ -421,7 +421,7 @@ static void ask_secrets(struct kube *q, struct buf *out, const char *namespace)
     }
 }
 
-static bool attaches(void *of, const struct spec_fabric *f)
+static bool fabric_attaches(void *of, const struct spec_fabric *f)
 {
     return is_used(of, f);
 }
@@ -436,7 +436,7 @@ static void ask_site(struct kube *q, struct buf *out)
         buf_addc(out, '\n');
     }
     buf_adds(out, "    run kubectl apply -f \"$here/base/namespace.yaml\"\n");
-    k8s_script_namespaces(&q->k, out, "kubectl", attaches, q);
+    k8s_script_namespaces(&q->k, out, "kubectl", fabric_attaches, q);
     if (q->serves)
         buf_addf(out, "    secret %s\n", q->k.namespace);
     if (q->agent)
@@ -532,7 +532,7 @@ void kube_install_script(struct kube *q, struct buf *out)
 
 /* ---- files of the cluster ---- */
 
-static void privileged(struct kube *q, struct buf *out, const char *name)
+static void put_privileged(struct kube *q, struct buf *out, const char *name)
 {
     struct yaml_out y;
 
@@ -554,10 +554,10 @@ static void namespaces_file(struct kube *q)
     render_head(q->k.r, out, "#",
                 "Namespaces of operators whose pods reach into machines: a cluster that holds pods "
                 "to a standard must let them.");
-    privileged(q, out, q->t->gpu_operator ? "gpu-operator" : "nvidia-device-plugin");
-    privileged(q, out, KUBE_PROMETHEUS_NAMESPACE);
+    put_privileged(q, out, q->t->gpu_operator ? "gpu-operator" : "nvidia-device-plugin");
+    put_privileged(q, out, KUBE_PROMETHEUS_NAMESPACE);
     if (any_used(q, has_functions))
-        privileged(q, out, SRIOV_NAMESPACE);
+        put_privileged(q, out, SRIOV_NAMESPACE);
 }
 
 static void runtime_file(struct kube *q)
@@ -579,7 +579,7 @@ static void runtime_file(struct kube *q)
 
 #define RAW "https://raw.githubusercontent.com/"
 
-static void images(struct yaml_out *y, const char *name, const char *tag)
+static void put_image(struct yaml_out *y, const char *name, const char *tag)
 {
     yaml_map_of(y, NULL, "name", name, "newTag", tag);
 }
@@ -629,13 +629,13 @@ static void networking_file(struct kube *q)
     networking_resources(q, &y);
     yaml_seq(&y, "images");
     if (any_used(q, has_rails))
-        images(&y, "ghcr.io/k8snetworkplumbingwg/multus-cni", MULTUS "-thick");
+        put_image(&y, "ghcr.io/k8snetworkplumbingwg/multus-cni", MULTUS "-thick");
     if (any_used(q, has_whereabouts))
-        images(&y, "ghcr.io/k8snetworkplumbingwg/whereabouts", WHEREABOUTS);
+        put_image(&y, "ghcr.io/k8snetworkplumbingwg/whereabouts", WHEREABOUTS);
     if (any_used(q, has_nv_pool))
-        images(&y, "ghcr.io/mellanox/nvidia-k8s-ipam", K8S_NV_IPAM);
+        put_image(&y, "ghcr.io/mellanox/nvidia-k8s-ipam", K8S_NV_IPAM);
     if (any_used(q, k8s_rdma_shared))
-        images(&y, "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin", RDMA_SHARED);
+        put_image(&y, "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin", RDMA_SHARED);
     yaml_end(&y);
     yaml_seq(&y, "patches");
     yaml_map(&y, NULL);

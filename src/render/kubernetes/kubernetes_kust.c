@@ -12,7 +12,7 @@
 
 #include <inttypes.h>
 
-static void kustomization(struct kube *q, struct yaml_out *y, struct buf *out, const char *what)
+static void put_kustomization(struct kube *q, struct yaml_out *y, struct buf *out, const char *what)
 {
     render_head(q->k.r, out, "#", what);
     yaml_begin(y, out);
@@ -28,7 +28,7 @@ static void base_write(struct kube *q)
     struct yaml_out y;
     int minor;
 
-    kustomization(q, &y, out, "Everything that runs; apply an overlay, not this.");
+    put_kustomization(q, &y, out, "Everything that runs; apply an overlay, not this.");
     if (q->k.by_name)
         yaml_comment(&y, "Components of other targets that have an image are here, too.");
     for (size_t i = 0; q->k.by_name && i < s->component_count; i++)
@@ -51,7 +51,7 @@ static void base_write(struct kube *q)
 }
 
 /* Where the image with stoker in it comes from, when no component of the spec names one. */
-static void images(struct kube *q, struct yaml_out *y)
+static void put_images(struct kube *q, struct yaml_out *y)
 {
     if (!str_eq(q->k.stoker_image, KUBE_STOKER_IMAGE) || (!q->agent && !q->serve && !q->launcher))
         return;
@@ -69,19 +69,19 @@ static void site_write(struct kube *q)
     struct buf *out = render_file(q->k.r, "kubernetes/overlays/site/kustomization.yaml");
     struct yaml_out y;
 
-    kustomization(q, &y, out, "The site as the spec has it: kubectl apply -k overlays/site");
+    put_kustomization(q, &y, out, "The site as the spec has it: kubectl apply -k overlays/site");
     yaml_seq(&y, "resources");
     yaml_str(&y, NULL, "../../base");
     for (size_t i = 0; i < q->site_count; i++)
         yaml_str(&y, NULL, q->site[i]);
     yaml_end(&y);
-    images(q, &y);
+    put_images(q, &y);
     yaml_finish(&y);
 }
 
 /* ---- small ---- */
 
-static void op(struct yaml_out *y, const char *what, const char *path)
+static void put_op(struct yaml_out *y, const char *what, const char *path)
 {
     yaml_map(y, NULL);
     yaml_str(y, "op", what);
@@ -91,7 +91,7 @@ static void op(struct yaml_out *y, const char *what, const char *path)
 static void op_int(struct kube *q, struct yaml_out *y, const char *path, const char *tail,
                    int64_t value)
 {
-    op(y, "replace", arena_printf(&q->k.arena, "%s%s", path, tail));
+    put_op(y, "replace", arena_printf(&q->k.arena, "%s%s", path, tail));
     yaml_int(y, "value", value);
     yaml_end(y);
 }
@@ -99,7 +99,7 @@ static void op_int(struct kube *q, struct yaml_out *y, const char *path, const c
 static void op_str(struct kube *q, struct yaml_out *y, const char *path, const char *tail,
                    const char *value)
 {
-    op(y, "replace", arena_printf(&q->k.arena, "%s%s", path, tail));
+    put_op(y, "replace", arena_printf(&q->k.arena, "%s%s", path, tail));
     yaml_str(y, "value", value);
     yaml_end(y);
 }
@@ -109,7 +109,7 @@ static void op_resources(struct kube *q, struct yaml_out *y, const struct kube_w
 {
     static const char *const keys[] = { "requests", "limits" };
 
-    op(y, "replace", arena_printf(&q->k.arena, "%s%s", path, tail));
+    put_op(y, "replace", arena_printf(&q->k.arena, "%s%s", path, tail));
     yaml_map(y, "value");
     for (size_t i = 0; i < 2; i++) {
         yaml_map(y, keys[i]);
@@ -124,7 +124,7 @@ static void op_resources(struct kube *q, struct yaml_out *y, const struct kube_w
 
 static void op_remove(struct kube *q, struct yaml_out *y, const char *path, const char *tail)
 {
-    op(y, "remove", arena_printf(&q->k.arena, "%s%s", path, tail));
+    put_op(y, "remove", arena_printf(&q->k.arena, "%s%s", path, tail));
     yaml_end(y);
 }
 
@@ -183,7 +183,7 @@ static void op_groups(struct kube *q, struct yaml_out *y, const struct kube_work
 
     if (!count)
         return;
-    op(y, "replace", arena_printf(&q->k.arena, "%s/spec/affinity/nodeAffinity", at));
+    put_op(y, "replace", arena_printf(&q->k.arena, "%s/spec/affinity/nodeAffinity", at));
     yaml_map(y, "value");
     arch_require(y, groups, count);
     yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
@@ -248,7 +248,7 @@ static void small_counts(struct kube *q, struct yaml_out *y, const struct kube_w
         break;
     case KUBE_STATEFULSET:
     case KUBE_DEPLOYMENT:
-        op(y, "add", "/spec/replicas"); /* also where the base names none */
+        put_op(y, "add", "/spec/replicas"); /* also where the base names none */
         yaml_int(y, "value", 1);
         yaml_end(y);
         break;
@@ -270,7 +270,7 @@ static void small_patch(struct kube *q, const struct kube_work *w)
     small_counts(q, &y, w);
     /* Nobody is asked to let it in: Kueue may not be there. */
     if (q->t->queue && w->kind != KUBE_DEPLOYMENT && w->kind != KUBE_STATEFULSET) {
-        op(&y, "remove", "/metadata/labels/kueue.x-k8s.io~1queue-name");
+        put_op(&y, "remove", "/metadata/labels/kueue.x-k8s.io~1queue-name");
         yaml_end(&y);
     }
     if (w->kind == KUBE_TRAINJOB)
@@ -301,9 +301,10 @@ static void small_write(struct kube *q)
     const char *version;
     struct yaml_out y;
 
-    kustomization(q, &y, out,
-                  "One pod of each component, to try them, on a machine of its group or another: "
-                  "kubectl apply -k overlays/small");
+    put_kustomization(
+        q, &y, out,
+        "One pod of each component, to try them, on a machine of its group or another: "
+        "kubectl apply -k overlays/small");
     yaml_seq_of(&y, "resources", "../../base");
     if (q->work_count) {
         yaml_seq(&y, "patches");
@@ -318,7 +319,7 @@ static void small_write(struct kube *q)
         }
         yaml_end(&y);
     }
-    images(q, &y);
+    put_images(q, &y);
     yaml_finish(&y);
     for (size_t i = 0; i < q->work_count; i++)
         small_patch(q, &q->works[i]);

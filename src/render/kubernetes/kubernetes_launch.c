@@ -50,7 +50,7 @@ static const char *master_of(struct kube *q, const struct kube_work *w)
 
 /* What the launch script reads.  STOKER_NODES and STOKER_GPUS stand first: overlays/small changes
  * them by place. */
-static void variables(struct kube *q, struct k8s_vars *v, const struct kube_work *w)
+static void put_variables(struct kube *q, struct k8s_vars *v, const struct kube_work *w)
 {
     const struct render *r = q->k.r;
     const struct spec_training *t = w->c->training;
@@ -83,7 +83,7 @@ void kube_launch(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
     static const char *const start[] = { "/bin/sh", LAUNCH_DIR "/launch.sh" };
     struct k8s_vars v = { .k = &q->k };
 
-    variables(q, &v, w);
+    put_variables(q, &v, w);
     k8s_launch_command(&v, pod, (struct spec_strs){ start, 2 });
     /* the pod of a TrainJob's runtime takes no container more */
     k8s_launch_volume(&q->k, pod, LAUNCH_MAP, LAUNCH_DIR, 0, w->kind != KUBE_TRAINJOB);

@@ -68,7 +68,7 @@ void kube_headless_check(struct kube *q)
 
 /* A name for each pod, from the moment it has an address: ranks look for each other before any of
  * them is ready. */
-static void headless(struct kube *q, struct buf *out, const struct kube_work *w)
+static void headless_write(struct kube *q, struct buf *out, const struct kube_work *w)
 {
     const struct spec_training *t = w->c->training;
     struct yaml_out y;
@@ -104,7 +104,7 @@ void kube_services(struct kube *q, struct buf *out, const struct kube_work *w)
     if (own)
         return; /* their controllers make the headless Service */
     if (kube_headless(q, w))
-        headless(q, out, w);
+        headless_write(q, out, w);
     if (count && (!kube_headless(q, w) || has_clients(q, w)))
         kube_service(q, out, w->name, ports, count);
 }

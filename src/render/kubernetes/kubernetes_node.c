@@ -335,7 +335,8 @@ const char *kube_sharing_default(const struct kube *q)
 }
 
 /* Is a GPU of the group one share of it only? */
-static const struct spec_component *sharer(const struct kube *q, const struct spec_node *n)
+static const struct spec_component *sharing_component(const struct kube *q,
+                                                      const struct spec_node *n)
 {
     for (size_t i = 0; n && i < q->work_count; i++)
         if (k8s_shares_gpu(q->works[i].c) && spec_component_on(q->k.r->spec, q->works[i].c, n) &&
@@ -354,7 +355,7 @@ static void serve_sharing_check(struct kube *q)
     size_t count = gpus ? feasible_groups(s, NULL, groups) : 0;
 
     for (size_t i = 0; i < count; i++) {
-        const struct spec_component *c = sharer(q, groups[i]);
+        const struct spec_component *c = sharing_component(q, groups[i]);
         bool mps = groups[i]->gpu && groups[i]->gpu->sharing == SPEC_SHARING_MPS;
 
         if (c && (gpus > 1 || mps))
@@ -385,7 +386,7 @@ void kube_sharing_check(struct kube *q)
             n = spec_component_group(q->k.r->spec, o, g);
             if (!n)
                 break;
-            c = sharer(q, n);
+            c = sharing_component(q, n);
         }
         if (c && (o->gpus > 1 || (n->gpu && n->gpu->sharing == SPEC_SHARING_MPS)))
             render_refuse(q->k.r, &c->pools, "Give it GPUs of its own, or a node group of its own.",
@@ -436,7 +437,7 @@ void kube_mps_users_check(struct kube *q)
         }
 }
 
-static void on(struct yaml_out *y, const char *key, bool enabled, const char *why)
+static void put_enabled(struct yaml_out *y, const char *key, bool enabled, const char *why)
 {
     yaml_map(y, key);
     yaml_note(y, why);
@@ -473,7 +474,7 @@ static int dots_of(const char *text)
     return n;
 }
 
-static void driver(struct kube *q, struct yaml_out *y)
+static void put_driver(struct kube *q, struct yaml_out *y)
 {
     const struct spec_software *w = &q->k.r->spec->software;
     bool direct = any_fabric(q->k.r->spec, is_direct);
@@ -511,8 +512,8 @@ static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
     yaml_map(y, "daemonsets");
     k8s_tolerations_gpus(&q->k, y);
     yaml_end(y);
-    driver(q, y);
-    on(y, "toolkit", true, NULL);
+    put_driver(q, y);
+    put_enabled(y, "toolkit", true, NULL);
     yaml_map(y, "devicePlugin");
     yaml_bool(y, "enabled", true);
     if (kube_sharing_groups(q)) {
@@ -529,8 +530,8 @@ static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
     }
     yaml_end(y);
     k8s_mig_values(&q->k, y, helm);
-    on(y, "gfd", true, "labels of GPUs on the machines");
-    on(y, "dcgm", exporter, NULL);
+    put_enabled(y, "gfd", true, "labels of GPUs on the machines");
+    put_enabled(y, "dcgm", exporter, NULL);
     /* Labels of pods are the exporter's own: without honorLabels they would be renamed, and no
      * rule or scaler would find them. */
     yaml_map(y, "dcgmExporter");
@@ -543,8 +544,8 @@ static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
         yaml_end(y);
     }
     yaml_end(y);
-    on(y, "nodeStatusExporter", false, NULL);
-    on(y, "gdrcopy", any_fabric(s, is_direct), NULL);
+    put_enabled(y, "nodeStatusExporter", false, NULL);
+    put_enabled(y, "gdrcopy", any_fabric(s, is_direct), NULL);
 }
 
 static void policy_object(struct kube *q)
@@ -582,7 +583,7 @@ void kube_operator_write(struct kube *q)
                 "nvidia/gpu-operator --values this-file");
     yaml_begin(&y, out);
     policy_body(q, &y, true);
-    on(&y, "nfd", true, "labels of PCI devices, which node selectors use");
+    put_enabled(&y, "nfd", true, "labels of PCI devices, which node selectors use");
     yaml_map(&y, "node-feature-discovery");
     yaml_map(&y, "worker");
     yaml_note(&y, "machines with taints have devices too");

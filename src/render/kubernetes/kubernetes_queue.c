@@ -220,7 +220,7 @@ static size_t gpu_names(struct kube *q, const char **out)
     return count;
 }
 
-static void quota(struct yaml_out *y, const char *name, const char *value)
+static void put_quota(struct yaml_out *y, const char *name, const char *value)
 {
     yaml_map_of(y, NULL, "name", name, "nominalQuota", value);
 }
@@ -238,13 +238,13 @@ static void flavor_quotas(struct kube *q, struct yaml_out *y, const struct spec_
     for (size_t i = 0; i < gpu_count; i++) {
         bool own = n->gpus_per_node && str_eq(gpus[i], k8s_gpu_resource(&q->k, n));
 
-        quota(y, gpus[i],
-              arena_printf(a, "%" PRId64, own ? n->count * room.gpus * kube_shares(q, n) : 0));
+        put_quota(y, gpus[i],
+                  arena_printf(a, "%" PRId64, own ? n->count * room.gpus * kube_shares(q, n) : 0));
     }
     if (counts_cores(q->k.r->spec)) {
-        quota(y, "cpu", arena_printf(a, "%" PRId64 "m", room.cpu_m.v * n->count));
+        put_quota(y, "cpu", arena_printf(a, "%" PRId64 "m", room.cpu_m.v * n->count));
         k8s_quantity(size, sizeof(size), (room.memory_mib.v * n->count) << 20);
-        quota(y, "memory", size);
+        put_quota(y, "memory", size);
     }
     yaml_ends(y, 2);
 }
@@ -329,7 +329,7 @@ static void local_queue_write(struct kube *q)
 /* ---- its configuration ---- */
 
 /* By fabric, not by the prefix of its resources: that may be nvidia.com, as the GPUs' is. */
-static void excluded(struct kube *q, struct buf *out)
+static void put_excluded(struct kube *q, struct buf *out)
 {
     const struct spec *s = q->k.r->spec;
 
@@ -399,7 +399,7 @@ static void values_write(struct kube *q)
             buf_addf(&text, ", %s", jobs[i]);
     }
     buf_adds(&text, "]\n");
-    excluded(q, &text);
+    put_excluded(q, &text);
     render_head(q->k.r, out, "#", "Values of Kueue's chart.");
     yaml_begin(&y, out);
     yaml_map(&y, "managerConfig");

@@ -8,7 +8,7 @@
 
 /* ---- scraping ---- */
 
-static void relabel(struct yaml_out *y, const char *from, const char *to, const char *value)
+static void put_relabel(struct yaml_out *y, const char *from, const char *to, const char *value)
 {
     yaml_map(y, NULL);
     if (from) {
@@ -20,8 +20,8 @@ static void relabel(struct yaml_out *y, const char *from, const char *to, const 
     yaml_end(y);
 }
 
-static void endpoint(struct kube *q, struct yaml_out *y, const char *port, const char *job,
-                     bool token)
+static void put_endpoint(struct kube *q, struct yaml_out *y, const char *port, const char *job,
+                         bool token)
 {
     const struct spec_prometheus *p = q->k.r->targets->prometheus;
 
@@ -42,14 +42,14 @@ static void endpoint(struct kube *q, struct yaml_out *y, const char *port, const
         yaml_end(y);
     }
     yaml_seq(y, "relabelings");
-    relabel(y, NULL, "job", job);
-    relabel(y, "__meta_kubernetes_pod_node_name", "node", NULL);
-    relabel(y, "__meta_kubernetes_node_label_stoker_group", "group", NULL);
+    put_relabel(y, NULL, "job", job);
+    put_relabel(y, "__meta_kubernetes_pod_node_name", "node", NULL);
+    put_relabel(y, "__meta_kubernetes_node_label_stoker_group", "group", NULL);
     yaml_ends(y, 3);
 }
 
-static void monitor(struct kube *q, struct k8s *k, struct buf *out, const char *component,
-                    const char *port, const char *job, bool token)
+static void monitor_write(struct kube *q, struct k8s *k, struct buf *out, const char *component,
+                          const char *port, const char *job, bool token)
 {
     struct yaml_out y;
 
@@ -61,7 +61,7 @@ static void monitor(struct kube *q, struct k8s *k, struct buf *out, const char *
     yaml_map(&y, "attachMetadata");
     yaml_bool(&y, "node", true);
     yaml_end(&y);
-    endpoint(q, &y, port, job, token);
+    put_endpoint(q, &y, port, job, token);
     yaml_finish(&y);
 }
 
@@ -104,11 +104,11 @@ void kube_monitors_write(struct kube *q)
 
     if (q->agent) {
         out = kube_site(q, "monitors.yaml", "What the Prometheus Operator scrapes.");
-        monitor(q, &q->watch, out, "stoker-agent", "metrics", ALERTS_JOB_AGENT,
-                !q->k.r->spec->agent.open_metrics);
+        monitor_write(q, &q->watch, out, "stoker-agent", "metrics", ALERTS_JOB_AGENT,
+                      !q->k.r->spec->agent.open_metrics);
         if (q->t->gpu_operator)
-            monitor(q, &q->watch, out, "stoker-agent-cpu", "metrics", ALERTS_JOB_AGENT,
-                    !q->k.r->spec->agent.open_metrics);
+            monitor_write(q, &q->watch, out, "stoker-agent-cpu", "metrics", ALERTS_JOB_AGENT,
+                          !q->k.r->spec->agent.open_metrics);
     }
     for (size_t i = 0; i < q->work_count; i++) {
         if (!k8s_is_server(q->works[i].c))
@@ -116,13 +116,13 @@ void kube_monitors_write(struct kube *q)
         if (!out)
             out = kube_site(q, "monitors.yaml", "What the Prometheus Operator scrapes.");
         k8s_port_name(k8s_ports_of(&q->k, q->works[i].c, &count), 0, port);
-        monitor(q, &q->k, out, q->works[i].name, port, ALERTS_JOB_SERVE, true);
+        monitor_write(q, &q->k, out, q->works[i].name, port, ALERTS_JOB_SERVE, true);
         served = true;
     }
     if (q->serve) {
         if (!out)
             out = kube_site(q, "monitors.yaml", "What the Prometheus Operator scrapes.");
-        monitor(q, &q->k, out, "stoker-serve", "http", ALERTS_JOB_SERVE, true);
+        monitor_write(q, &q->k, out, "stoker-serve", "http", ALERTS_JOB_SERVE, true);
         served = true;
     }
     if (served && q->t->network_policy)
@@ -211,8 +211,8 @@ static void target_ref(struct yaml_out *y, const struct kube_work *w)
                 w->name);
 }
 
-static void direction(struct kube *q, struct yaml_out *y, const char *key, const int64_t *after_ms,
-                      const struct spec_scale *s)
+static void put_direction(struct kube *q, struct yaml_out *y, const char *key,
+                          const int64_t *after_ms, const struct spec_scale *s)
 {
     int64_t period = (s->cooldown_ms + 999) / 1000;
 
@@ -229,11 +229,11 @@ static void direction(struct kube *q, struct yaml_out *y, const char *key, const
     yaml_ends(y, 3);
 }
 
-static void behavior(struct kube *q, struct yaml_out *y, const struct spec_scale *s)
+static void put_behavior(struct kube *q, struct yaml_out *y, const struct spec_scale *s)
 {
     yaml_map(y, "behavior");
-    direction(q, y, "scaleUp", &s->up_after_ms, s);
-    direction(q, y, "scaleDown", &s->down_after_ms, s);
+    put_direction(q, y, "scaleUp", &s->up_after_ms, s);
+    put_direction(q, y, "scaleDown", &s->down_after_ms, s);
     yaml_end(y);
 }
 
@@ -249,7 +249,7 @@ static const char *least_from(struct kube *q, const struct spec_scale *s)
                       : "at zero nothing is counted, and nothing would start the first again";
 }
 
-static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
+static void hpa_write(struct kube *q, struct buf *out, const struct kube_work *w)
 {
     const struct spec_scale *s = w->c->scale;
     struct yaml_out y;
@@ -269,12 +269,12 @@ static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
     yaml_str(&y, "type", "Utilization");
     render_int(q->k.r, &y, "averageUtilization", (int64_t)s->target.v, &s->target);
     yaml_ends(&y, 4);
-    behavior(q, &y, s);
+    put_behavior(q, &y, s);
     yaml_finish(&y);
 }
 
-static void trigger(struct kube *q, struct yaml_out *y, const struct kube_work *w,
-                    const struct query *query)
+static void put_trigger(struct kube *q, struct yaml_out *y, const struct kube_work *w,
+                        const struct query *query)
 {
     const struct spec_scale *s = w->c->scale;
     const struct spec_prometheus *p = q->k.r->targets->prometheus;
@@ -312,9 +312,9 @@ static void scaled_object(struct kube *q, struct buf *out, const struct kube_wor
     yaml_int(&y, "pollingInterval", 30);
     yaml_map(&y, "advanced");
     yaml_map(&y, "horizontalPodAutoscalerConfig");
-    behavior(q, &y, s);
+    put_behavior(q, &y, s);
     yaml_ends(&y, 2);
-    trigger(q, &y, w, query);
+    put_trigger(q, &y, w, query);
     yaml_finish(&y);
 }
 
@@ -369,7 +369,7 @@ void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w)
     query = query_find(s->metric);
     scale_wishes(q, w, query);
     if (s->metric == SPEC_METRIC_CPU_UTILIZATION) {
-        hpa(q, out, w);
+        hpa_write(q, out, w);
         return;
     }
     if (query)

@@ -73,14 +73,14 @@ static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *
 
 /* ---- objects ---- */
 
-static int64_t restarts(const struct kube_work *w)
+static int64_t restart_limit(const struct kube_work *w)
 {
     if (w->c->restart == SPEC_RESTART_NEVER)
         return 0;
     return w->c->training ? w->c->training->rendezvous.max_restarts : RESTARTS_DEFAULT;
 }
 
-static void head(struct kube *q, struct yaml_out *y, const char *api, const struct kube_work *w)
+static void put_head(struct kube *q, struct yaml_out *y, const char *api, const struct kube_work *w)
 {
     bool job = w->kind != KUBE_DEPLOYMENT && w->kind != KUBE_STATEFULSET;
 
@@ -95,13 +95,13 @@ static void head(struct kube *q, struct yaml_out *y, const char *api, const stru
 
 /* Kueue holds each job with the label above from the moment it is made, and lets it in.  `suspend:
  * true` in the file would be set again by each apply, and that ends the pods of a running job. */
-static void queued(struct kube *q, struct yaml_out *y)
+static void put_queued(struct kube *q, struct yaml_out *y)
 {
     if (q->t->queue)
         yaml_comment(y, "no suspend here: Kueue sets it, and lifts it when every pod has room");
 }
 
-static void deadline(struct kube *q, struct yaml_out *y, const struct kube_work *w)
+static void put_deadline(struct kube *q, struct yaml_out *y, const struct kube_work *w)
 {
     if (!w->c->time_limit_ms.known)
         return;
@@ -134,9 +134,9 @@ static void job_pods(struct kube *q, struct yaml_out *y, const struct kube_work 
 static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
                          const struct k8s_pod *pod)
 {
-    head(q, y, "jobset.x-k8s.io/v1alpha2", w);
+    put_head(q, y, "jobset.x-k8s.io/v1alpha2", w);
     yaml_map(y, "spec");
-    queued(q, y);
+    put_queued(q, y);
     yaml_map(y, "network");
     yaml_bool(y, "enableDNSHostnames", true);
     yaml_note(y, "pods find each other before they are ready");
@@ -145,7 +145,7 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
     yaml_end(y);
     yaml_map(y, "failurePolicy");
     yaml_note(y, "a pod that fails restarts all of them together");
-    yaml_int(y, "maxRestarts", restarts(w));
+    yaml_int(y, "maxRestarts", restart_limit(w));
     /* A failure that no rule names starts all anew, the end of the time limit too: with as much
      * time as before. */
     if (w->c->time_limit_ms.known) {
@@ -168,9 +168,9 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
     yaml_note(y, "the JobSet counts restarts");
     yaml_int(y, "backoffLimit", 0);
     failure_policy(y);
-    if (w->c->time_limit_ms.known && restarts(w))
+    if (w->c->time_limit_ms.known && restart_limit(w))
         yaml_comment(y, "of each try: a restart of the JobSet makes this Job anew");
-    deadline(q, y, w);
+    put_deadline(q, y, w);
     k8s_template(&q->k, y, pod);
     yaml_ends(y, 5);
 }
@@ -189,17 +189,17 @@ static void replica_spec(struct kube *q, struct yaml_out *y, const char *role, i
 static void pytorchjob_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
                              struct k8s_pod *pod)
 {
-    head(q, y, "kubeflow.org/v1", w);
+    put_head(q, y, "kubeflow.org/v1", w);
     pod->restart = NULL; /* the replica's, above it */
     yaml_map(y, "spec");
     yaml_note(y, render_from(q->k.r, &w->c->gpus));
     yaml_strf(y, "nprocPerNode", "%" PRId64, w->c->gpus > 0 ? w->c->gpus : (int64_t)1);
     yaml_map(y, "runPolicy");
-    queued(q, y);
-    yaml_int(y, "backoffLimit", restarts(w));
+    put_queued(q, y);
+    yaml_int(y, "backoffLimit", restart_limit(w));
     yaml_str(y, "cleanPodPolicy", "Running");
     yaml_int(y, "ttlSecondsAfterFinished", TTL_S);
-    deadline(q, y, w);
+    put_deadline(q, y, w);
     yaml_end(y);
     yaml_map(y, "pytorchReplicaSpecs");
     replica_spec(q, y, "Master", 1, pod);
@@ -212,12 +212,12 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
                            struct k8s_pod *pod)
 {
     pod->container = "node"; /* its name in the runtime */
-    head(q, y, "trainer.kubeflow.org/v1alpha1", w);
+    put_head(q, y, "trainer.kubeflow.org/v1alpha1", w);
     yaml_map(y, "spec");
     yaml_map_of(y, "runtimeRef", "apiGroup", "trainer.kubeflow.org", "kind",
                 "ClusterTrainingRuntime", "name", "torch-distributed");
-    queued(q, y);
-    deadline(q, y, w);
+    put_queued(q, y);
+    put_deadline(q, y, w);
     yaml_map(y, "trainer");
     yaml_note(y, pod->image_from);
     yaml_str(y, "image", pod->image);
@@ -255,7 +255,7 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
 
 /* A number here would be set again by each apply: over what an autoscaler chose, or somebody by
  * hand.  node-prepare.sh sets that of the spec when the object is new. */
-static void replicas(struct kube *q, struct yaml_out *y, const struct kube_work *w)
+static void put_replicas(struct kube *q, struct yaml_out *y, const struct kube_work *w)
 {
     if (kube_scaled(w)) {
         yaml_comment(y,
@@ -277,10 +277,10 @@ static void statefulset_write(struct kube *q, struct yaml_out *y, const struct k
 
         keep = keep && (!s || !k8s_per_replica(s) || s->keep);
     }
-    head(q, y, "apps/v1", w);
+    put_head(q, y, "apps/v1", w);
     yaml_map(y, "spec");
     yaml_str(y, "serviceName", kube_headless(q, w));
-    replicas(q, y, w);
+    put_replicas(q, y, w);
     yaml_note(y, "no pod waits for the one before it");
     yaml_str(y, "podManagementPolicy", "Parallel");
     yaml_map(y, "persistentVolumeClaimRetentionPolicy");
@@ -316,9 +316,9 @@ static void deployment_write(struct kube *q, struct yaml_out *y, const struct ku
                        : k8s_held_at_one(&q->k, w->c)            ? KUBE_HELD
                                                                  : NULL;
 
-    head(q, y, "apps/v1", w);
+    put_head(q, y, "apps/v1", w);
     yaml_map(y, "spec");
-    replicas(q, y, w);
+    put_replicas(q, y, w);
     yaml_map(y, "selector");
     k8s_match(&q->k, y, "matchLabels", w->name);
     yaml_end(y);
@@ -340,20 +340,20 @@ void kube_work_write(struct kube *q, const struct kube_work *w)
     yaml_begin(&y, out);
     switch (w->kind) {
     case KUBE_JOB:
-        head(q, &y, "batch/v1", w);
+        put_head(q, &y, "batch/v1", w);
         yaml_map(&y, "spec");
         job_pods(q, &y, w);
         yaml_note(&y, w->c->training ? render_from(q->k.r, &w->c->training->rendezvous.max_restarts)
                                      : render_from(q->k.r, &w->c->restart));
-        yaml_int(&y, "backoffLimit", restarts(w) * (w->pods > 0 ? w->pods : 1));
+        yaml_int(&y, "backoffLimit", restart_limit(w) * (w->pods > 0 ? w->pods : 1));
         if (k8s_has(&q->k, K8S_POD_REPLACEMENT)) {
             yaml_note(&y, "its GPUs must be free first");
             yaml_str(&y, "podReplacementPolicy", "Failed");
         }
         failure_policy(&y);
-        deadline(q, &y, w);
+        put_deadline(q, &y, w);
         yaml_int(&y, "ttlSecondsAfterFinished", TTL_S);
-        queued(q, &y);
+        put_queued(q, &y);
         k8s_template(&q->k, &y, &pod);
         yaml_end(&y);
         break;

@@ -55,8 +55,8 @@ static struct servers servers_of(const struct lustre_site *l)
 }
 
 /* The i-th machine for metadata or objects, and its group. */
-static const struct spec_node *server(const struct lustre_site *l, const struct servers *v,
-                                      bool meta, int64_t i, char *out, size_t cap)
+static const struct spec_node *server_of(const struct lustre_site *l, const struct servers *v,
+                                         bool meta, int64_t i, char *out, size_t cap)
 {
     i += !v->apart && !meta ? v->meta : 0;
     for (size_t k = 0; k < l->r->spec->node_count; k++) {
@@ -80,7 +80,7 @@ const struct spec_node *lustre_host(const struct lustre_site *l, bool meta, int6
         meta = true;
     if (meta ? !v.meta : !v.objects)
         return NULL;
-    return server(l, &v, meta, index % (meta ? v.meta : v.objects), out, cap);
+    return server_of(l, &v, meta, index % (meta ? v.meta : v.objects), out, cap);
 }
 
 bool lustre_partner(const struct lustre_site *l, bool meta, int64_t index, char *out, size_t cap)
@@ -89,10 +89,10 @@ bool lustre_partner(const struct lustre_site *l, bool meta, int64_t index, char 
     int64_t count = meta ? v.meta : v.objects;
 
     if (meta && v.meta == 1 && v.objects) /* the first object server helps */
-        return server(l, &v, false, 0, out, cap) != NULL;
+        return server_of(l, &v, false, 0, out, cap) != NULL;
     if (count < 2)
         return false;
-    return server(l, &v, meta, (index + 1) % count, out, cap) != NULL;
+    return server_of(l, &v, meta, (index + 1) % count, out, cap) != NULL;
 }
 
 /* A group that carries metadata is told once; one that has both kinds where another has objects is
@@ -111,9 +111,9 @@ static void check_servers(struct lustre_site *l)
                       "no machine is left for objects: '%s' has all of role storage", n->name);
     if (n || !v.meta || !v.objects)
         return;
-    n = server(l, &v, false, 0, host, sizeof(host));
-    last = server(l, &v, false, v.objects - 1, host, sizeof(host));
-    if (n && last && n != last && n == server(l, &v, true, 0, host, sizeof(host)))
+    n = server_of(l, &v, false, 0, host, sizeof(host));
+    last = server_of(l, &v, false, v.objects - 1, host, sizeof(host));
+    if (n && last && n != last && n == server_of(l, &v, true, 0, host, sizeof(host)))
         render_warn(l->r, &l->t->mdts, "Name the group of the metadata in 'metadata'.",
                     "metadata is on %" PRId64 " of the %" PRId64
                     " machines of role storage, and the others of '%s' have objects",

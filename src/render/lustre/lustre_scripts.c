@@ -52,7 +52,8 @@ static const char OF_HOST[] =
     "# LUSTRE_HOST_MGS, LUSTRE_HOST_MDT0 ...\n";
 
 /* `on_hosts`: it is for servers, each of which has its own targets. */
-static struct buf *script(struct lustre_site *l, const char *name, const char *what, bool on_hosts)
+static struct buf *script_open(struct lustre_site *l, const char *name, const char *what,
+                               bool on_hosts)
 {
     struct buf *out = render_script(l->r, "lustre/%s", name);
     bool client = str_eq(name, "mount.sh");
@@ -87,8 +88,8 @@ static struct buf *script(struct lustre_site *l, const char *name, const char *w
 }
 
 /* One "target KIND INDEX HOST DEVICE [PARTNER]" line. */
-static void target(struct lustre_site *l, struct buf *out, const char *kind, const char *upper,
-                   int64_t index, const void *member)
+static void put_target(struct lustre_site *l, struct buf *out, const char *kind, const char *upper,
+                       int64_t index, const void *member)
 {
     char host[SPEC_NAME_MAX + 12], partner[SPEC_NAME_MAX + 12], number[24] = "";
     bool meta = str_eq(kind, "mdt") || str_eq(kind, "mgs");
@@ -110,34 +111,34 @@ static void target(struct lustre_site *l, struct buf *out, const char *kind, con
     buf_addf(out, " # %s\n", n ? render_from(l->r, n) : render_from(l->r, member));
 }
 
-static void targets(struct lustre_site *l, struct buf *out)
+static void put_targets(struct lustre_site *l, struct buf *out)
 {
-    target(l, out, "mgs", "MGS", 0, &l->t->mgs);
+    put_target(l, out, "mgs", "MGS", 0, &l->t->mgs);
     for (int64_t i = 0; i < l->t->mdts; i++)
-        target(l, out, "mdt", "MDT", i, &l->t->mdts);
+        put_target(l, out, "mdt", "MDT", i, &l->t->mdts);
     for (int64_t i = 0; i < l->t->osts; i++)
-        target(l, out, "ost", "OST", i, &l->t->osts);
+        put_target(l, out, "ost", "OST", i, &l->t->osts);
 }
 
-static void constant(struct lustre_site *l, struct buf *out, const char *name, const char *value,
-                     const void *member)
+static void put_constant(struct lustre_site *l, struct buf *out, const char *name,
+                         const char *value, const void *member)
 {
     buf_addf(out, "%s=", name);
     quote_sh(out, value);
     buf_addf(out, " # %s\n", render_from(l->r, member));
 }
 
-static void constants(struct lustre_site *l, struct buf *out)
+static void put_constants(struct lustre_site *l, struct buf *out)
 {
     buf_addc(out, '\n');
-    constant(l, out, "fsname", l->t->fsname, &l->t->fsname);
-    constant(l, out, "mgs", l->t->mgs, &l->t->mgs);
+    put_constant(l, out, "fsname", l->t->fsname, &l->t->fsname);
+    put_constant(l, out, "mgs", l->t->mgs, &l->t->mgs);
 }
 
-static void root(struct lustre_site *l, struct buf *out)
+static void put_root(struct lustre_site *l, struct buf *out)
 {
-    constant(l, out, "root", l->root,
-             l->storage && l->storage->path ? (const void *)&l->storage->path : NULL);
+    put_constant(l, out, "root", l->root,
+                 l->storage && l->storage->path ? (const void *)&l->storage->path : NULL);
 }
 
 /* ---- format.sh ---- */
@@ -149,7 +150,7 @@ static const char FORMAT[] =
     "    ! blkid -p \"$1\" >/dev/null 2>&1 ||\n"
     "        fail \"'$1' holds data; wipe it yourself if you mean it\"\n"
     "}\n"
-    "target() {\n"
+    "put_target() {\n"
     "    place \"$@\" || return 0\n"
     "    [ \"$apply\" = 0 ] || empty \"$device\"\n"
     "    kind=$1 index=$2 home=$3 partner=${5-}\n"
@@ -174,19 +175,20 @@ static const char FORMAT[] =
 
 void lustre_format(struct lustre_site *l)
 {
-    struct buf *out = script(l, "format.sh", "Makes the targets of the Lustre file system.", true);
+    struct buf *out =
+        script_open(l, "format.sh", "Makes the targets of the Lustre file system.", true);
     char net[SPEC_NAME_MAX];
 
-    constants(l, out);
+    put_constants(l, out);
     buf_addf(out, "net=%s # of the NIDs of service nodes\n", lustre_net(l, net, sizeof(net)));
     buf_adds(out, "backfs=${LUSTRE_BACKFS:-ldiskfs}\n");
     buf_adds(out, FORMAT);
-    targets(l, out);
+    put_targets(l, out);
 }
 
 /* ---- mount.sh ---- */
 
-static const char MOUNT[] = "target() {\n"
+static const char MOUNT[] = "put_target() {\n"
                             "    place \"$@\" || return 0\n"
                             "    at=/srv/lustre/$fsname-$1$2\n"
                             "    run mkdir -p \"$at\"\n"
@@ -204,14 +206,14 @@ static const char MOUNT[] = "target() {\n"
 void lustre_mount(struct lustre_site *l)
 {
     struct buf *out =
-        script(l, "mount.sh", "Mounts targets on their servers, or the client.", true);
+        script_open(l, "mount.sh", "Mounts targets on their servers, or the client.", true);
     struct buf list = { 0 };
 
-    constants(l, out);
-    root(l, out);
-    constant(l, out, "options", l->t->mount_options, &l->t->mount_options);
+    put_constants(l, out);
+    put_root(l, out);
+    put_constant(l, out, "options", l->t->mount_options, &l->t->mount_options);
     buf_adds(out, MOUNT);
-    targets(l, &list);
+    put_targets(l, &list);
     for (const char *p = buf_str(&list), *nl; *p; p = nl + 1) {
         nl = strchr(p, '\n');
         buf_addf(out, "    %.*s\n", (int)(nl - p), p);
@@ -250,7 +252,7 @@ static const char GROWING[] =
     "${pool:+-p \"$pool\"} \"$root\"\n";
 
 /* A pool of OSTs for each group of servers, where there are several. */
-static void pools(struct lustre_site *l, struct buf *out)
+static void put_pools(struct lustre_site *l, struct buf *out)
 {
     const struct spec_node **on = xcalloc((size_t)l->t->osts, sizeof(*on));
     char host[SPEC_NAME_MAX + 12];
@@ -281,7 +283,7 @@ static void pools(struct lustre_site *l, struct buf *out)
     free(on);
 }
 
-static bool below(const char *path, const char *top)
+static bool path_below(const char *path, const char *top)
 {
     size_t len = strlen(top);
 
@@ -289,14 +291,14 @@ static bool below(const char *path, const char *top)
 }
 
 /* Folders of checkpoints, which the spec knows: all OSTs at once take what all ranks write. */
-static void checkpoints(struct lustre_site *l, struct buf *out, const char *call)
+static void put_checkpoints(struct lustre_site *l, struct buf *out, const char *call)
 {
     const struct spec_stripe *rule = lustre_checkpoint_rule(l);
     const struct spec *s = l->r->spec;
 
     for (size_t i = 0; rule && i < s->component_count; i++) {
         const struct spec_training *t = s->components[i].training;
-        bool seen = !t || !t->checkpoint.path || !below(t->checkpoint.path, l->root);
+        bool seen = !t || !t->checkpoint.path || !path_below(t->checkpoint.path, l->root);
 
         for (size_t k = 0; k < i && !seen; k++) {
             const struct spec_training *before = s->components[k].training;
@@ -311,7 +313,7 @@ static void checkpoints(struct lustre_site *l, struct buf *out, const char *call
     }
 }
 
-static void rules(struct lustre_site *l, struct buf *out, const char *call)
+static void put_rules(struct lustre_site *l, struct buf *out, const char *call)
 {
     for (size_t i = 0; l->storage && i < l->storage->stripe_count; i++) {
         const struct spec_stripe *x = &l->storage->stripes[i];
@@ -324,19 +326,19 @@ static void rules(struct lustre_site *l, struct buf *out, const char *call)
 
 void lustre_stripe(struct lustre_site *l)
 {
-    struct buf *out = script(l, "stripe.sh", "Layouts by kind of file, on a client.", false);
+    struct buf *out = script_open(l, "stripe.sh", "Layouts by kind of file, on a client.", false);
 
-    constants(l, out);
-    root(l, out);
+    put_constants(l, out);
+    put_root(l, out);
     buf_addf(out, "osts=%" PRId64 " # %s\n", l->t->osts, render_from(l->r, &l->t->osts));
     buf_adds(out, STRIPE);
     buf_adds(out, "echo \"# $fsname of $mgs, mounted at $root\"\n");
-    pools(l, out);
+    put_pools(l, out);
     buf_adds(out, GROWING);
     buf_adds(out, "\n# folders of checkpoints\n");
-    checkpoints(l, out, "folder");
+    put_checkpoints(l, out, "folder");
     buf_adds(out, "\n# files that are there already, by kind\n");
-    rules(l, out, "files");
+    put_rules(l, out, "files");
 }
 
 /* ---- check.sh ---- */
@@ -372,14 +374,14 @@ static const char LAYOUT[] =
 
 void lustre_check(struct lustre_site *l)
 {
-    struct buf *out = script(
+    struct buf *out = script_open(
         l, "check.sh", "Is the file system as the spec has it?  Exit status 1: it is not.", false);
     struct buf folders = { 0 };
 
-    constants(l, out);
-    root(l, out);
+    put_constants(l, out);
+    put_root(l, out);
     buf_adds(out, CHECK);
-    checkpoints(l, &folders, "layout");
+    put_checkpoints(l, &folders, "layout");
     if (folders.len)
         buf_adds(out, LAYOUT);
     buf_adds(out, "echo \"# $fsname of $mgs, mounted at $root\"\n");

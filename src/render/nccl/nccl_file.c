@@ -22,7 +22,7 @@
 enum { VALUE_MAX = 1023, WRAP = 96 };
 
 /* Words of `text` on comment lines. */
-static void comment(struct buf *out, const char *text)
+static void put_comment(struct buf *out, const char *text)
 {
     size_t col = 0;
 
@@ -44,7 +44,7 @@ static void comment(struct buf *out, const char *text)
 }
 
 /* Groups share nccl.env: one fault of it is told once. */
-static bool told(const struct render *r, const void *member)
+static bool is_told(const struct render *r, const void *member)
 {
     struct spec_pos at = spec_where(r->spec, member);
 
@@ -54,14 +54,14 @@ static bool told(const struct render *r, const void *member)
     return false;
 }
 
-static bool holds(struct render *r, const struct conf_var *v)
+static bool value_holds(struct render *r, const struct conf_var *v)
 {
     size_t len = strlen(v->value);
 
     if (len <= VALUE_MAX && !strchr(v->value, '\n') &&
         (!len || (!strchr(" \t", v->value[0]) && !strchr(" \t", v->value[len - 1]))))
         return true;
-    if (told(r, v->member))
+    if (is_told(r, v->member))
         return false;
     render_refuse(r, v->member,
                   "Use one line of at most 1023 bytes that does not begin or end with a blank.",
@@ -69,15 +69,16 @@ static bool holds(struct render *r, const struct conf_var *v)
     return false;
 }
 
-static void var(const struct conf *c, struct buf *out, const struct conf_var *v)
+static void put_var(const struct conf *c, struct buf *out, const struct conf_var *v)
 {
-    if (!holds(c->r, v))
+    if (!value_holds(c->r, v))
         return;
     buf_addc(out, '\n');
     if (v->reason)
-        comment(out, v->reason);
+        put_comment(out, v->reason);
     if (!str_starts(v->name, "NCCL_"))
-        comment(out, "Not NCCL's own: reaches plug-ins that NCCL loads, not the program itself.");
+        put_comment(out,
+                    "Not NCCL's own: reaches plug-ins that NCCL loads, not the program itself.");
     if (v->member)
         buf_addf(out, "# %s\n", render_from(c->r, v->member));
     buf_addf(out, "%s=%s\n", v->name, v->value);
@@ -91,7 +92,7 @@ static const char *const DOUBTFUL[] = {
     "OMP_NUM_THREADS", "NCCL_IB_GID_INDEX",  "NCCL_SOCKET_IFNAME",
 };
 
-static bool doubtful(const char *name)
+static bool is_doubtful(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(DOUBTFUL); i++)
         if (str_eq(DOUBTFUL[i], name))
@@ -99,7 +100,7 @@ static bool doubtful(const char *name)
     return false;
 }
 
-static void lint(const struct conf *c, const struct hw *hw, struct buf *out)
+static void put_lint(const struct conf *c, const struct hw *hw, struct buf *out)
 {
     struct nccl_lints l;
 
@@ -111,8 +112,8 @@ static void lint(const struct conf *c, const struct hw *hw, struct buf *out)
         if (!v || !conf_lint_holds(c, x))
             continue;
         if (!x->followed &&
-            (x->severity == NCCL_ERROR || (x->severity == NCCL_WARN && !doubtful(x->name)))) {
-            if (!told(c->r, v->member))
+            (x->severity == NCCL_ERROR || (x->severity == NCCL_WARN && !is_doubtful(x->name)))) {
+            if (!is_told(c->r, v->member))
                 render_refuse(c->r, v->member, x->remedy, "%s=%s: %s", v->name, v->value,
                               x->message);
             continue;
@@ -121,8 +122,8 @@ static void lint(const struct conf *c, const struct hw *hw, struct buf *out)
             render_warn(c->r, v->member, x->remedy, "%s=%s: %s", v->name, v->value, x->message);
         buf_addf(out, "\n# %s: %s\n",
                  nccl_severity_name(x->severity == NCCL_INFO ? NCCL_INFO : NCCL_WARN), x->name);
-        comment(out, x->message);
-        comment(out, x->remedy);
+        put_comment(out, x->message);
+        put_comment(out, x->remedy);
     }
     nccl_lints_release(&l);
 }
@@ -185,7 +186,7 @@ static void seen_differ(const struct conf *c, const struct machine_seen *s, cons
                 buf_str(&values));
     buf_addf(out, "\n# %s is left unset:\n", name);
     buf_addf(&text, "The machines of the group need different values: %s.", buf_str(&values));
-    comment(out, buf_str(&text));
+    put_comment(out, buf_str(&text));
     buf_release(&values);
     buf_release(&text);
 }
@@ -223,11 +224,12 @@ static void seen_var(const struct conf *c, const struct machine_seen *s, const c
     if (!seen_agree(s, name, &x)) {
         seen_differ(c, s, name, out);
     } else if (x->value) {
-        var(c, out,
+        put_var(
+            c, out,
             &(struct conf_var){ .name = x->name, .value = x->value, .reason = seen_reason(s, x) });
     } else {
         buf_addf(out, "\n# %s is left unset:\n", x->name);
-        comment(out, seen_reason(s, x));
+        put_comment(out, seen_reason(s, x));
     }
 }
 
@@ -265,7 +267,7 @@ static const char NO_MACHINE[] =
 /* ---- files ---- */
 
 /* Groups of which the spec tells NCCL the same have the same file. */
-static const struct spec_node *twin(const struct render *r, size_t i)
+static const struct spec_node *twin_group(const struct render *r, size_t i)
 {
     const struct spec_node *n = &r->spec->nodes[i];
 
@@ -275,7 +277,7 @@ static const struct spec_node *twin(const struct render *r, size_t i)
     return NULL;
 }
 
-static void body(struct render *r, const struct spec_node *n, struct buf *out)
+static void put_body(struct render *r, const struct spec_node *n, struct buf *out)
 {
     struct conf c = { .r = r, .node = n };
     struct machine_seen s = { 0 };
@@ -287,23 +289,23 @@ static void body(struct render *r, const struct spec_node *n, struct buf *out)
     for (size_t at = 0; c.node && (hw = render_machine_next(c.r, c.node, &at));)
         s.hws[s.count++] = conf_machine(&c, hw);
     for (size_t i = 0; i < c.count; i++)
-        var(&c, out, &c.vars[i]);
+        put_var(&c, out, &c.vars[i]);
     if (!c.count)
         buf_adds(out, "\n# The spec forces nothing.\n");
-    lint(&c, s.count ? s.hws[0] : conf_machine(&c, NULL), out);
+    put_lint(&c, s.count ? s.hws[0] : conf_machine(&c, NULL), out);
     for (size_t i = 1; i < s.count; i++)
-        lint(&c, s.hws[i], &again); /* for what is refused; remarks are those of the first */
+        put_lint(&c, s.hws[i], &again); /* for what is refused; remarks are those of the first */
     if (s.count) {
         from_machines(&c, &s, out);
     } else {
         buf_addc(out, '\n');
-        comment(out, NO_MACHINE);
+        put_comment(out, NO_MACHINE);
     }
     buf_release(&again);
     arena_release(&c.arena);
 }
 
-static void file(struct render *r, const struct spec_node *n, const struct buf *text)
+static void file_write(struct render *r, const struct spec_node *n, const struct buf *text)
 {
     struct buf *out =
         n ? render_file(r, "nccl/%s/nccl.conf", n->name) : render_file(r, "nccl/nccl.conf");
@@ -325,22 +327,22 @@ void render_nccl(struct render *r)
     for (size_t i = 0; i < s->node_count; i++) {
         if (!s->nodes[i].gpus_per_node)
             continue;
-        like = twin(r, i);
+        like = twin_group(r, i);
         if (like)
             buf_adds(&texts[i], buf_str(&texts[like - s->nodes]));
         else
-            body(r, &s->nodes[i], &texts[i]);
+            put_body(r, &s->nodes[i], &texts[i]);
         if (first == s->node_count)
             first = i;
         same = same && str_eq(buf_str(&texts[i]), buf_str(&texts[first]));
     }
     if (first == s->node_count)
-        body(r, NULL, &texts[first]);
+        put_body(r, NULL, &texts[first]);
     if (same)
-        file(r, NULL, &texts[first]);
+        file_write(r, NULL, &texts[first]);
     for (size_t i = 0; i < s->node_count; i++) {
         if (!same && s->nodes[i].gpus_per_node)
-            file(r, &s->nodes[i], &texts[i]);
+            file_write(r, &s->nodes[i], &texts[i]);
     }
     for (size_t i = 0; i <= s->node_count; i++)
         buf_release(&texts[i]);

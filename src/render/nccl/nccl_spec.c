@@ -16,8 +16,8 @@ const struct conf_var *conf_find(const struct conf *c, const char *name)
     return NULL;
 }
 
-static void add(struct conf *c, const char *name, const char *value, const char *reason,
-                const void *member)
+static void var_add(struct conf *c, const char *name, const char *value, const char *reason,
+                    const void *member)
 {
     if (!conf_find(c, name))
         c->vars[c->count++] =
@@ -67,7 +67,7 @@ bool conf_same(const struct render *r, const struct spec_node *a, const struct s
 }
 
 /* "=a,b,c": NCCL takes each as a whole name. */
-static const char *names(struct conf *c, const struct spec_strs *list)
+static const char *names_text(struct conf *c, const struct spec_strs *list)
 {
     struct buf b = { 0 };
     const char *out;
@@ -86,7 +86,7 @@ static const char *names(struct conf *c, const struct spec_strs *list)
     return out;
 }
 
-static const char *number(struct conf *c, struct maybe m)
+static const char *number_text(struct conf *c, struct maybe m)
 {
     return arena_printf(&c->arena, "%" PRId64, m.v);
 }
@@ -99,17 +99,17 @@ static void of_fabric(struct conf *c)
         return;
     c->nics = spec_group_nics(c->node, f);
     if (is_rdma(f) && c->nics.hcas->count)
-        add(c, "NCCL_IB_HCA", names(c, c->nics.hcas),
-            "The RDMA devices between the GPUs; = asks for whole names.", c->nics.hcas);
+        var_add(c, "NCCL_IB_HCA", names_text(c, c->nics.hcas),
+                "The RDMA devices between the GPUs; = asks for whole names.", c->nics.hcas);
     if (f->kind == SPEC_FABRIC_ROCE && f->gid_index.known)
-        add(c, "NCCL_IB_GID_INDEX", number(c, f->gid_index), "The GID that the fabric wants.",
-            &f->gid_index);
+        var_add(c, "NCCL_IB_GID_INDEX", number_text(c, f->gid_index),
+                "The GID that the fabric wants.", &f->gid_index);
     if (f->kind == SPEC_FABRIC_ROCE && f->traffic_class.known)
-        add(c, "NCCL_IB_TC", number(c, f->traffic_class),
-            "The traffic class of the fabric's lossless queue.", &f->traffic_class);
+        var_add(c, "NCCL_IB_TC", number_text(c, f->traffic_class),
+                "The traffic class of the fabric's lossless queue.", &f->traffic_class);
     if (f->kind == SPEC_FABRIC_ETHERNET && c->nics.interfaces->count)
-        add(c, "NCCL_SOCKET_IFNAME", names(c, c->nics.interfaces),
-            "The interfaces between the machines; = asks for whole names.", c->nics.interfaces);
+        var_add(c, "NCCL_SOCKET_IFNAME", names_text(c, c->nics.interfaces),
+                "The interfaces between the machines; = asks for whole names.", c->nics.interfaces);
 }
 
 void conf_collect(struct conf *c)
@@ -118,7 +118,7 @@ void conf_collect(struct conf *c)
 
     c->vars = arena_array(&c->arena, struct conf_var, env->count + FABRIC_VARS_MAX);
     for (size_t i = 0; i < env->count; i++)
-        add(c, env->items[i].key, env->items[i].value, NULL, &env->items[i]);
+        var_add(c, env->items[i].key, env->items[i].value, NULL, &env->items[i]);
     c->fabric = fabric_of(c->r, c->node);
     of_fabric(c);
 }

@@ -39,7 +39,7 @@ const struct spec_component *shift_component(const struct shift *s, size_t *i)
 }
 
 /* Does it wait to be entered instead of doing something? */
-static bool waits(const struct spec_component *c)
+static bool waits_for_demand(const struct spec_component *c)
 {
     return c->command.count == 2 && str_eq(c->command.items[0], "sleep") &&
            str_eq(c->command.items[1], "infinity");
@@ -49,7 +49,7 @@ enum shift_kind shift_kind_of(const struct spec_component *c)
 {
     if (c->kind != SPEC_COMPONENT_BATCH)
         return SHIFT_SET;
-    return waits(c) && shift_pods(c) == 1 ? SHIFT_POD : SHIFT_JOB;
+    return waits_for_demand(c) && shift_pods(c) == 1 ? SHIFT_POD : SHIFT_JOB;
 }
 
 int64_t shift_pods(const struct spec_component *c)
@@ -143,7 +143,7 @@ static void fabric_check(struct shift *s, const struct spec_fabric *f)
                     s->k.namespace, f->name, k8s_rail_namespace(&s->k, f));
 }
 
-static void check(struct shift *s)
+static void check_site(struct shift *s)
 {
     const struct spec *spec = s->k.r->spec;
     const struct spec_component **all =
@@ -210,7 +210,7 @@ struct buf *shift_file(struct shift *s, const char *path, const char *what)
     return b;
 }
 
-static void namespace(struct shift *s)
+static void namespace_write(struct shift *s)
 {
     struct buf *b = shift_file(s, "namespace.yaml", "The project that everything goes into.");
     struct yaml_out y;
@@ -278,7 +278,7 @@ static void allow_from(struct shift *s, struct buf *b, const char *name, const c
         yaml_finish(&y);
 }
 
-static void policies(struct shift *s)
+static void policies_write(struct shift *s)
 {
     const struct spec *spec = s->k.r->spec;
     const struct spec_component **all =
@@ -320,7 +320,7 @@ static void policies(struct shift *s)
 
 /* ---- networks and storage ---- */
 
-static void fabric(struct shift *s, struct buf *b, const struct spec_fabric *f)
+static void fabric_write(struct shift *s, struct buf *b, const struct spec_fabric *f)
 {
     size_t rails = k8s_rail_count(f);
 
@@ -351,11 +351,11 @@ void shift_networks(struct shift *s)
             buf_adds(b, "# The SR-IOV operator makes virtual functions by the policies, draining "
                         "each machine the first\n# time, and an attachment of each network.\n");
         }
-        fabric(s, b, f);
+        fabric_write(s, b, f);
     }
 }
 
-static void storage(struct shift *s)
+static void storage_write(struct shift *s)
 {
     const struct spec *spec = s->k.r->spec;
     struct buf *b = NULL;
@@ -374,8 +374,8 @@ static void storage(struct shift *s)
     }
 }
 
-static void command(struct buf *b, const char *what, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static void command(struct buf *b, const char *what, const char *fmt, ...)
+static void put_command(struct buf *b, const char *what, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void put_command(struct buf *b, const char *what, const char *fmt, ...)
 {
     va_list ap;
 
@@ -386,26 +386,26 @@ static void command(struct buf *b, const char *what, const char *fmt, ...)
     buf_addc(b, '\n');
 }
 
-static void commands(struct shift *s, struct buf *b)
+static void put_commands(struct shift *s, struct buf *b)
 {
     const char *ns = s->k.namespace;
 
     buf_adds(b, "#\n");
-    command(b, "Operators and all of it; without --apply it prints what it would do:",
-            "sh install.sh --apply operators");
-    command(b, "All of it again after each change; who is scaled stays so:",
-            "sh install.sh --apply manifests");
+    put_command(b, "Operators and all of it; without --apply it prints what it would do:",
+                "sh install.sh --apply operators");
+    put_command(b, "All of it again after each change; who is scaled stays so:",
+                "sh install.sh --apply manifests");
     if (s->t->build)
-        command(b, "The image, again:", "oc -n %s start-build %s", ns,
-                k8s_name(&s->k, s->t->image_stream, ""));
-    command(b, "More or fewer pods; no file is touched, and with 0 the volumes stay:",
-            "oc -n %s scale statefulset/NAME --replicas=N", ns);
-    command(b, "A Job, or a pod to look around in:", "oc create -f run/NAME.yaml");
-    command(b, "Unlimited locked memory, once; restarts the machines one by one:",
-            "butane node/memlock.bu | oc apply -f -");
-    command(b, "Stop all that runs; volumes stay:", "oc -n %s delete statefulset,job,pod --all",
-            ns);
-    command(b, "Take everything away, the project's volumes too:", "oc delete -k .");
+        put_command(b, "The image, again:", "oc -n %s start-build %s", ns,
+                    k8s_name(&s->k, s->t->image_stream, ""));
+    put_command(b, "More or fewer pods; no file is touched, and with 0 the volumes stay:",
+                "oc -n %s scale statefulset/NAME --replicas=N", ns);
+    put_command(b, "A Job, or a pod to look around in:", "oc create -f run/NAME.yaml");
+    put_command(b, "Unlimited locked memory, once; restarts the machines one by one:",
+                "butane node/memlock.bu | oc apply -f -");
+    put_command(b, "Stop all that runs; volumes stay:", "oc -n %s delete statefulset,job,pod --all",
+                ns);
+    put_command(b, "Take everything away, the project's volumes too:", "oc delete -k .");
 }
 
 static void kustomization_begin(struct shift *s)
@@ -413,19 +413,19 @@ static void kustomization_begin(struct shift *s)
     struct buf *b = render_file(s->k.r, "openshift/kustomization.yaml");
 
     render_head(s->k.r, b, "#", "What `oc apply -k` applies.");
-    commands(s, b);
+    put_commands(s, b);
     yaml_begin(&s->kustomization, b);
     yaml_str(&s->kustomization, "apiVersion", "kustomize.config.k8s.io/v1beta1");
     yaml_str(&s->kustomization, "kind", "Kustomization");
     yaml_seq(&s->kustomization, "resources");
 }
 
-static void everything(struct shift *s)
+static void write_all(struct shift *s)
 {
     struct buf *b = NULL;
 
     kustomization_begin(s);
-    namespace(s);
+    namespace_write(s);
     shift_access(s);
     for (size_t p = 0; p <= SPEC_PRIORITY_HIGH; p++) {
         const struct spec_component *c;
@@ -438,9 +438,9 @@ static void everything(struct shift *s)
         if (used)
             k8s_priority(&s->k, b, (enum spec_priority)p);
     }
-    policies(s);
+    policies_write(s);
     shift_networks(s);
-    storage(s);
+    storage_write(s);
     shift_build(s);
     shift_launcher(s);
     shift_components(s);
@@ -466,8 +466,8 @@ void render_openshift(struct render *r)
     s.k.mig_strategy_at = &t->mig_strategy;
     s.k.scc = true;
     s.k.ipc_lock = true;
-    check(&s);
+    check_site(&s);
     if (!r->diags->count)
-        everything(&s);
+        write_all(&s);
     k8s_release(&s.k);
 }

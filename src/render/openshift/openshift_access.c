@@ -8,12 +8,12 @@
  * for it.  node/memlock.bu does; it restarts machines and is applied by hand. */
 #include "render/openshift/openshift_int.h"
 
-static void strategy(struct yaml_out *y, const char *key, const char *type)
+static void put_strategy(struct yaml_out *y, const char *key, const char *type)
 {
     yaml_map_of(y, key, "type", type);
 }
 
-static void list(struct yaml_out *y, const char *key, const char *const *items)
+static void put_list(struct yaml_out *y, const char *key, const char *const *items)
 {
     yaml_seq(y, key);
     for (size_t i = 0; items[i]; i++)
@@ -21,7 +21,7 @@ static void list(struct yaml_out *y, const char *key, const char *const *items)
     yaml_end(y);
 }
 
-static void refusals(struct yaml_out *y)
+static void put_refusals(struct yaml_out *y)
 {
     static const char *const off[] = { "allowHostDirVolumePlugin", "allowHostIPC",
                                        "allowHostNetwork",         "allowHostPID",
@@ -32,7 +32,7 @@ static void refusals(struct yaml_out *y)
         yaml_bool(y, off[i], false);
 }
 
-static void constraint(struct shift *s, struct buf *b)
+static void constraint_write(struct shift *s, struct buf *b)
 {
     static const char *const lock[] = { "IPC_LOCK", NULL }, *const all[] = { "ALL", NULL },
                              *const none[] = { NULL },
@@ -51,41 +51,41 @@ static void constraint(struct shift *s, struct buf *b)
                   k8s_name(&s->k, s->t->scc, ""), NULL);
     yaml_note(&y, "after the constraints of others: taken only where they do not suffice");
     yaml_int(&y, "priority", 0);
-    refusals(&y);
+    put_refusals(&y);
     yaml_note(&y, "RDMA locks memory");
-    list(&y, "allowedCapabilities", lock);
-    list(&y, "defaultAddCapabilities", none);
-    list(&y, "requiredDropCapabilities", all);
+    put_list(&y, "allowedCapabilities", lock);
+    put_list(&y, "defaultAddCapabilities", none);
+    put_list(&y, "requiredDropCapabilities", all);
     yaml_bool(&y, "readOnlyRootFilesystem", false);
     yaml_note(&y, s->root ? "a component of the spec runs as root" : "of the project's range");
-    strategy(&y, "runAsUser", s->root ? "RunAsAny" : "MustRunAsRange");
-    strategy(&y, "seLinuxContext", "MustRunAs");
+    put_strategy(&y, "runAsUser", s->root ? "RunAsAny" : "MustRunAsRange");
+    put_strategy(&y, "seLinuxContext", "MustRunAs");
     yaml_note(&y, "volumes belong to a group of the project's");
-    strategy(&y, "fsGroup", "MustRunAs");
-    strategy(&y, "supplementalGroups", "RunAsAny");
-    list(&y, "seccompProfiles", seccomp);
-    list(&y, "volumes", volumes);
+    put_strategy(&y, "fsGroup", "MustRunAs");
+    put_strategy(&y, "supplementalGroups", "RunAsAny");
+    put_list(&y, "seccompProfiles", seccomp);
+    put_list(&y, "volumes", volumes);
     yaml_comment(&y, "nobody by name: the role below lets the service account use it");
-    list(&y, "users", none);
-    list(&y, "groups", none);
+    put_list(&y, "users", none);
+    put_list(&y, "groups", none);
     yaml_finish(&y);
 }
 
-static void role(struct shift *s, struct buf *b, const char *name)
+static void role_write(struct shift *s, struct buf *b, const char *name)
 {
     struct yaml_out y;
 
     k8s_object(&s->k, &y, b, "rbac.authorization.k8s.io/v1", "Role", name, NULL);
     yaml_seq(&y, "rules");
     yaml_map(&y, NULL);
-    list(&y, "apiGroups", (const char *const[]){ "security.openshift.io", NULL });
-    list(&y, "resources", (const char *const[]){ "securitycontextconstraints", NULL });
-    list(&y, "resourceNames", (const char *const[]){ k8s_name(&s->k, s->t->scc, ""), NULL });
-    list(&y, "verbs", (const char *const[]){ "use", NULL });
+    put_list(&y, "apiGroups", (const char *const[]){ "security.openshift.io", NULL });
+    put_list(&y, "resources", (const char *const[]){ "securitycontextconstraints", NULL });
+    put_list(&y, "resourceNames", (const char *const[]){ k8s_name(&s->k, s->t->scc, ""), NULL });
+    put_list(&y, "verbs", (const char *const[]){ "use", NULL });
     yaml_finish(&y);
 }
 
-static void binding(struct shift *s, struct buf *b, const char *name)
+static void binding_write(struct shift *s, struct buf *b, const char *name)
 {
     struct yaml_out y;
 
@@ -99,7 +99,7 @@ static void binding(struct shift *s, struct buf *b, const char *name)
 }
 
 /* For butane, which makes a MachineConfig of it. */
-static void memlock(struct shift *s)
+static void memlock_write(struct shift *s)
 {
     struct buf *b = render_file(s->k.r, "openshift/node/memlock.bu");
     struct yaml_out y;
@@ -139,8 +139,8 @@ void shift_access(struct shift *s)
     yaml_note(&y, "pods ask nothing of the API server");
     yaml_bool(&y, "automountServiceAccountToken", false);
     yaml_finish(&y);
-    constraint(s, b);
-    role(s, b, name);
-    binding(s, b, name);
-    memlock(s);
+    constraint_write(s, b);
+    role_write(s, b, name);
+    binding_write(s, b, name);
+    memlock_write(s);
 }

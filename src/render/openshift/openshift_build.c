@@ -4,7 +4,7 @@
 #include "render/containerfile_int.h"
 #include "render/openshift/openshift_int.h"
 
-static void recipe(struct shift *s)
+static void recipe_write(struct shift *s)
 {
     struct buf *b = render_file(s->k.r, "openshift/Containerfile");
     const char *name = s->t->build->containerfile;
@@ -35,7 +35,7 @@ static const char *tag_of(struct shift *s)
     return NULL;
 }
 
-static void stream(struct shift *s, struct buf *b)
+static void stream_write(struct shift *s, struct buf *b)
 {
     struct yaml_out y;
 
@@ -48,7 +48,7 @@ static void stream(struct shift *s, struct buf *b)
     yaml_finish(&y);
 }
 
-static void build(struct shift *s, struct buf *b)
+static void build_write(struct shift *s, struct buf *b)
 {
     const char *name = k8s_name(&s->k, s->t->image_stream, ""), *tag = tag_of(s);
     struct yaml_out y;
@@ -103,7 +103,7 @@ void shift_build(struct shift *s)
         return; /* the image exists already, or is built elsewhere */
     b = shift_file(s, "build.yaml", "The image: its stream, and the build that fills it.");
     buf_addf(b, "# Its name: %s.\n", render_from(s->k.r, &s->t->image_stream));
-    stream(s, b);
-    build(s, b);
-    recipe(s);
+    stream_write(s, b);
+    build_write(s, b);
+    recipe_write(s);
 }

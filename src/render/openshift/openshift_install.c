@@ -172,7 +172,7 @@ static void pools_write(struct shift *s)
     }
 }
 
-static void enabled(struct yaml_out *y, const char *key, bool on)
+static void put_enabled(struct yaml_out *y, const char *key, bool on)
 {
     yaml_map(y, key);
     yaml_bool(y, "enabled", on);
@@ -198,13 +198,13 @@ static void policy_write(struct shift *s, struct buf *b)
     yaml_bool(&y, "enabled", true);
     k8s_driver_rdma(&y, any_fabric(s, is_direct));
     yaml_end(&y);
-    enabled(&y, "toolkit", true);
-    enabled(&y, "devicePlugin", true);
+    put_enabled(&y, "toolkit", true);
+    put_enabled(&y, "devicePlugin", true);
     k8s_mig_values(&s->k, &y, false);
-    enabled(&y, "gfd", true);
-    enabled(&y, "dcgm", true);
-    enabled(&y, "dcgmExporter", true);
-    enabled(&y, "nodeStatusExporter", false);
+    put_enabled(&y, "gfd", true);
+    put_enabled(&y, "dcgm", true);
+    put_enabled(&y, "dcgmExporter", true);
+    put_enabled(&y, "nodeStatusExporter", false);
     yaml_finish(&y);
 }
 
@@ -279,7 +279,7 @@ static bool class_seen(struct shift *s, size_t at)
     return false;
 }
 
-static void classes(struct shift *s, struct buf *b)
+static void put_classes(struct shift *s, struct buf *b)
 {
     const struct spec *spec = s->k.r->spec;
 
@@ -298,15 +298,15 @@ static void classes(struct shift *s, struct buf *b)
     }
 }
 
-static bool attaches(void *of, const struct spec_fabric *f)
+static bool fabric_attaches(void *of, const struct spec_fabric *f)
 {
     return shift_fabric_used(of, f->name);
 }
 
-static void operators(struct shift *s, struct buf *b, const struct operator_package *const *list,
-                      size_t n)
+static void put_operators(struct shift *s, struct buf *b,
+                          const struct operator_package *const *list, size_t n)
 {
-    buf_adds(b, "operators() {\n");
+    buf_adds(b, "put_operators() {\n");
     if (n)
         buf_adds(b, "    run oc apply -f \"$here/operators/subscriptions.yaml\"\n");
     for (size_t i = 0; i < n; i++)
@@ -322,9 +322,9 @@ static void operators(struct shift *s, struct buf *b, const struct operator_pack
     if (any_fabric(s, has_nv_pool))
         buf_adds(b, "    kind ippools.nv-ipam.nvidia.com # brought by the Network Operator\n"
                     "    run oc apply -f \"$here/operators/ip-pools.yaml\"\n");
-    classes(s, b);
+    put_classes(s, b);
     buf_adds(b, "    run oc apply -f \"$here/namespace.yaml\"\n");
-    k8s_script_namespaces(&s->k, b, "oc", attaches, s);
+    k8s_script_namespaces(&s->k, b, "oc", fabric_attaches, s);
     if (has_servers(s))
         buf_addf(b, "    secret %s\n", s->k.namespace);
     buf_adds(b, "    manifests\n}\n\n");
@@ -354,7 +354,7 @@ static void script_write(struct shift *s, const struct operator_package *const *
                                           .folder = "$here",
                                           .scaled = buf_str(&scaled),
                                           .headless = buf_str(&headless) });
-    operators(s, b, list, n);
+    put_operators(s, b, list, n);
     buf_adds(b, TAIL);
     buf_release(&scaled);
     buf_release(&headless);

@@ -13,7 +13,7 @@
 EMBED(shift_script, "data/render/launcher.sh");
 
 /* The script with our head behind its first line. */
-static void script(struct shift *s, struct buf *out)
+static void put_script(struct shift *s, struct buf *out)
 {
     const char *body = strchr(shift_script, '\n') + 1;
 
@@ -33,7 +33,7 @@ void shift_launcher(struct shift *s)
             file = render_script(s->k.r, "openshift/launcher.sh");
     if (!file)
         return;
-    script(s, file);
+    put_script(s, file);
     k8s_config_map(&s->k, shift_file(s, "launcher.yaml", "launcher.sh, as pods see it."),
                    SHIFT_LAUNCHER, NULL, "launcher.sh", file);
 }
@@ -41,7 +41,7 @@ void shift_launcher(struct shift *s)
 /* ---- variables ---- */
 
 /* "1:6", the least and the most: one at least takes part, however few are asked for. */
-static void nodes(struct shift *s, struct k8s_vars *v, const struct spec_component *c)
+static void put_nodes(struct shift *s, struct k8s_vars *v, const struct spec_component *c)
 {
     const struct spec_scale *sc = c->scale;
     int64_t least, most;
@@ -68,14 +68,14 @@ static bool has_rdma(const struct shift *s, const struct spec_component *c)
     return false;
 }
 
-static void rendezvous(struct k8s_vars *v, const struct spec_rendezvous *rv)
+static void put_rendezvous(struct k8s_vars *v, const struct spec_rendezvous *rv)
 {
     k8s_vars_add_int(v, "STOKER_PORT", rv->port, &rv->port);
     k8s_vars_add_int(v, "STOKER_JOIN_S", (rv->timeout_ms + 999) / 1000, &rv->timeout_ms);
     k8s_vars_add_int(v, "STOKER_RESTARTS", rv->max_restarts, &rv->max_restarts);
 }
 
-static void variables(struct shift *s, struct k8s_vars *v, const struct spec_component *c)
+static void put_variables(struct shift *s, struct k8s_vars *v, const struct spec_component *c)
 {
     bool training = c->kind == SPEC_COMPONENT_TRAINING;
     bool torchrun = training && (!c->training || c->training->framework != SPEC_FRAMEWORK_OTHER);
@@ -85,13 +85,13 @@ static void variables(struct shift *s, struct k8s_vars *v, const struct spec_com
     if (shift_has_peers(c))
         k8s_vars_add(v, "STOKER_SERVICE", shift_service(s, c),
                      c == s->named ? render_from(s->k.r, &s->t->service) : NULL);
-    nodes(s, v, c);
+    put_nodes(s, v, c);
     k8s_vars_add(v, "STOKER_LAUNCH", torchrun ? "torchrun" : "exec",
                  c->training ? render_from(s->k.r, &c->training->framework) : NULL);
     if (c->gpus)
         k8s_vars_add_int(v, "STOKER_GPUS", c->gpus, &c->gpus);
     if (c->training)
-        rendezvous(v, &c->training->rendezvous);
+        put_rendezvous(v, &c->training->rendezvous);
     if (c->training && c->training->allocator)
         k8s_vars_add(v, "PYTORCH_CUDA_ALLOC_CONF", c->training->allocator,
                      render_from(s->k.r, &c->training->allocator));
@@ -109,7 +109,7 @@ void shift_launch(struct shift *s, struct k8s_pod *pod)
     struct k8s_vars v = { .k = &s->k };
 
     if (shift_launched(pod->c)) {
-        variables(s, &v, pod->c);
+        put_variables(s, &v, pod->c);
         k8s_launch_command(&v, pod, (struct spec_strs){ launcher, 1 });
     }
     /* the recipe of a build puts stoker into the image */

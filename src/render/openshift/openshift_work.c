@@ -47,7 +47,7 @@ static void service_ports(struct shift *s, struct yaml_out *y, const struct spec
     yaml_end(y);
 }
 
-static void service(struct shift *s, struct buf *b, const struct spec_component *c)
+static void service_write(struct shift *s, struct buf *b, const struct spec_component *c)
 {
     const char *name = k8s_name(&s->k, c->name, "");
     struct yaml_out y;
@@ -64,7 +64,7 @@ static void service(struct shift *s, struct buf *b, const struct spec_component 
 }
 
 /* One address for all pods of a service, for those who do not ask for a certain one. */
-static void balanced(struct shift *s, struct buf *b, const struct spec_component *c)
+static void balanced_write(struct shift *s, struct buf *b, const struct spec_component *c)
 {
     const char *name = k8s_name(&s->k, c->name, "");
     struct yaml_out y;
@@ -78,7 +78,7 @@ static void balanced(struct shift *s, struct buf *b, const struct spec_component
 }
 
 /* From outside the cluster, by the router's own name for it, over TLS as far as the router. */
-static void route(struct shift *s, struct buf *b, const struct spec_component *c)
+static void route_write(struct shift *s, struct buf *b, const struct spec_component *c)
 {
     const char *name = k8s_name(&s->k, c->name, "");
     size_t count;
@@ -97,7 +97,7 @@ static void route(struct shift *s, struct buf *b, const struct spec_component *c
 /* ---- StatefulSet ---- */
 
 /* Do all volumes of its pods outlive them? */
-static bool keeps(const struct shift *s, const struct spec_component *c)
+static bool keeps_volumes(const struct shift *s, const struct spec_component *c)
 {
     for (size_t i = 0; i < c->mount_count; i++) {
         const struct spec_storage *st = spec_storage_find(s->k.r->spec, c->mounts[i].storage);
@@ -110,7 +110,7 @@ static bool keeps(const struct shift *s, const struct spec_component *c)
 
 static void set_head(struct shift *s, struct yaml_out *y, const struct spec_component *c)
 {
-    bool keep = keeps(s, c);
+    bool keep = keeps_volumes(s, c);
 
     yaml_str(y, "serviceName", shift_service(s, c));
     if (c->scale) { /* else each apply would set it again, over what was scaled since */
@@ -142,7 +142,7 @@ static int64_t grace_s(const struct shift *s, const struct spec_component *c)
     return c->training->checkpoint.on_notice ? (n->notice_ms + 999) / 1000 : 0;
 }
 
-static void set(struct shift *s, const struct spec_component *c)
+static void set_write(struct shift *s, const struct spec_component *c)
 {
     const char *name = k8s_name(&s->k, c->name, "");
     struct buf *b = shift_file(s, arena_printf(&s->k.arena, "components/%s.yaml", name),
@@ -151,7 +151,7 @@ static void set(struct shift *s, const struct spec_component *c)
     struct yaml_out y;
     size_t count;
 
-    service(s, b, c);
+    service_write(s, b, c);
     k8s_pod_of(&s->k, c, true, &pod);
     pod.readiness = true;
     pod.spread_hard = feasible_apart(s->k.r->spec, c, FEASIBLE_OPENSHIFT);
@@ -162,9 +162,9 @@ static void set(struct shift *s, const struct spec_component *c)
         k8s_serve_pod(&s->k, c, &pod);
     (void)k8s_ports_of(&s->k, c, &count);
     if (count && c->kind != SPEC_COMPONENT_TRAINING)
-        balanced(s, b, c);
+        balanced_write(s, b, c);
     if (count && c->kind == SPEC_COMPONENT_SERVING)
-        route(s, b, c);
+        route_write(s, b, c);
     if (k8s_needs_budget(c))
         k8s_budget(&s->k, b, c);
     if (k8s_is_server(c))
@@ -205,7 +205,7 @@ static void job_head(struct shift *s, struct yaml_out *y, const struct spec_comp
     yaml_int(y, "ttlSecondsAfterFinished", SHIFT_KEEP_S);
 }
 
-static void job(struct shift *s, const struct spec_component *c)
+static void job_write(struct shift *s, const struct spec_component *c)
 {
     const char *name = k8s_name(&s->k, c->name, "");
     struct buf *b = run_file(s, name, "Job of a component, started when it is wanted.");
@@ -213,7 +213,7 @@ static void job(struct shift *s, const struct spec_component *c)
     struct yaml_out y;
 
     if (shift_has_peers(c))
-        service(s, b, c);
+        service_write(s, b, c);
     k8s_pod_of(&s->k, c, false, &pod);
     pod.restart = c->restart == SPEC_RESTART_NEVER ? "Never" : "OnFailure";
     pod.subdomain = shift_has_peers(c) ? shift_service(s, c) : NULL;
@@ -226,7 +226,7 @@ static void job(struct shift *s, const struct spec_component *c)
     yaml_finish(&y);
 }
 
-static void debug(struct shift *s, const struct spec_component *c)
+static void debug_write(struct shift *s, const struct spec_component *c)
 {
     const char *name = k8s_name(&s->k, c->name, "");
     struct buf *b = run_file(s, name, "Pod to look around in, started when it is wanted.");
@@ -256,7 +256,7 @@ static void debug(struct shift *s, const struct spec_component *c)
 void shift_components(struct shift *s)
 {
     static void (*const write[])(struct shift *, const struct spec_component *) = {
-        [SHIFT_SET] = set, [SHIFT_JOB] = job, [SHIFT_POD] = debug
+        [SHIFT_SET] = set_write, [SHIFT_JOB] = job_write, [SHIFT_POD] = debug_write
     };
     const struct spec_component *c;
 

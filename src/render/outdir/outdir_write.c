@@ -298,7 +298,7 @@ static int change_by_path(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-static enum rc compare(struct write_job *j, struct err *err)
+static enum rc compare_set(struct write_job *j, struct err *err)
 {
     enum rc rc = written_read(&j->place, &j->old, err);
 
@@ -321,7 +321,7 @@ static enum rc job_begin(struct write_job *j, bool make, struct err *err)
 
     if (rc == RC_OK && j->place.fd >= 0)
         rc = journal_recover(&j->place, NULL, err);
-    return rc ? rc : compare(j, err);
+    return rc ? rc : compare_set(j, err);
 }
 
 static void job_end(struct write_job *j, enum rc rc, struct render_changes *out)
@@ -466,7 +466,7 @@ static enum rc aside_prepare(struct write_job *j, const struct render_change *c,
     return rc || there ? rc : outdir_link(&j->place, c->path, c->aside, err);
 }
 
-static enum rc prepare(struct write_job *j, struct err *err)
+static enum rc prepare_files(struct write_job *j, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -503,7 +503,7 @@ static void take_back(struct write_job *j)
 }
 
 /* Where nothing has been renamed yet there is still a way back. */
-static enum rc commit(struct write_job *j, struct err *err)
+static enum rc commit_files(struct write_job *j, struct err *err)
 {
     enum rc rc = journal_commit(&j->place, &j->journal, false, err);
 
@@ -557,11 +557,11 @@ static enum rc job_write(struct write_job *j, struct err *err)
         return bases_mend(j, err);
     rc = journal_write(&j->place, &j->journal, JOURNAL_PREPARE, err);
     if (rc == RC_OK)
-        rc = prepare(j, err);
+        rc = prepare_files(j, err);
     if (rc == RC_OK)
         rc = journal_write(&j->place, &j->journal, JOURNAL_COMMIT, err);
     if (rc == RC_OK)
-        return commit(j, err);
+        return commit_files(j, err);
     take_back(j);
     return rc;
 }

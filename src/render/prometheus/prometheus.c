@@ -45,7 +45,7 @@ bool is_host_port(const char *s, size_t len)
     return true;
 }
 
-static bool hex(char c)
+static bool is_hex(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
@@ -66,7 +66,7 @@ bool web_address_of(const char *s, struct web_address *out)
             return false;
     for (const char *p = a.path; *p; p++)
         if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 0x7f || strchr("\"\\<>^`{|}", *p) ||
-            (*p == '%' && !(hex(p[1]) && hex(p[2]))))
+            (*p == '%' && !(is_hex(p[1]) && is_hex(p[2]))))
             return false;
     *out = a;
     return true;
@@ -335,7 +335,7 @@ static void put_job(struct render *r, const struct scrape_job *j, struct yaml_ou
 
 /* OpenShift's machines have no agent: none is rendered for them.  NULL: the machines are another
  * target's too, or the spec says that they run one. */
-static const void *agentless(const struct render *r)
+static const void *agentless_group(const struct render *r)
 {
     const struct spec_targets *t = &r->spec->targets;
     const struct spec *s = r->spec;
@@ -384,8 +384,9 @@ static void put_jobs(struct render *r, struct yaml_out *y)
     yaml_str(y, "job_name", "prometheus");
     put_static(y, "localhost:9090", "itself");
     yaml_end(y);
-    if (a->enabled && agentless(r))
-        render_warn(r, agentless(r), "Run it there and write 'agent: {enabled: true}', or 'false'.",
+    if (a->enabled && agentless_group(r))
+        render_warn(r, agentless_group(r),
+                    "Run it there and write 'agent: {enabled: true}', or 'false'.",
                     "no agent is rendered for OpenShift: Prometheus scrapes none, and alerts on "
                     "machines and GPUs never fire");
     else if (a->enabled)

@@ -59,13 +59,13 @@ static int ticks_of(const struct rule_test_plan *p, int64_t ns)
     return (int)((ns + tick_ns - 1) / tick_ns);
 }
 
-static void add(struct rule_track *t, double level, double slope, int ticks)
+static void track_add(struct rule_track *t, double level, double slope, int ticks)
 {
     t->phases[t->count++] = (struct phase){ .level = level, .slope = slope, .ticks = ticks };
 }
 
 /* ---- numbers on the one and the other side */
-static double beyond(double v, double part, double least)
+static double value_beyond(double v, double part, double least)
 {
     double d = fabs(v) * part;
 
@@ -74,7 +74,7 @@ static double beyond(double v, double part, double least)
 
 static double bad_value(const struct alert_rule *r)
 {
-    double d = beyond(r->threshold, 0.005, 1);
+    double d = value_beyond(r->threshold, 0.005, 1);
 
     switch (r->op) {
     case ALERT_ABOVE:
@@ -112,16 +112,16 @@ static void plan_value(const struct alert_rule *r, struct rule_test_plan *p)
     int keep = ticks_of(p, r->keep_ns), well_at;
 
     p->fires_at = ticks_of(p, r->for_ns);
-    add(&p->bad, bad_value(r), 0, p->fires_at + 2);
+    track_add(&p->bad, bad_value(r), 0, p->fires_at + 2);
     well_at = p->fires_at + 2;
     if (band) {
-        add(&p->bad, (r->threshold + r->clear) / 2, 0, keep + 2);
+        track_add(&p->bad, (r->threshold + r->clear) / 2, 0, keep + 2);
         well_at += keep + 2;
     }
-    add(&p->bad, well_value(r, band ? r->clear : r->threshold), 0, keep + 3);
+    track_add(&p->bad, well_value(r, band ? r->clear : r->threshold), 0, keep + 3);
     p->holds_at = band || keep ? well_at + keep - 1 : 0;
     p->gone_at = well_at + keep;
-    add(&p->near, well_value(r, r->threshold), 0, p->gone_at + 3);
+    track_add(&p->near, well_value(r, r->threshold), 0, p->gone_at + 3);
 }
 
 static void wait_for_end(const struct alert_rule *r, struct rule_test_plan *p, int well_at)
@@ -135,7 +135,7 @@ static void wait_for_end(const struct alert_rule *r, struct rule_test_plan *p, i
 
 static void plan_mean(const struct alert_rule *r, struct rule_test_plan *p)
 {
-    double than = isnan(r->clear) ? r->threshold : r->clear, d = beyond(than, 0.5, 1);
+    double than = isnan(r->clear) ? r->threshold : r->clear, d = value_beyond(than, 0.5, 1);
     double scale;
     bool whole;
     int well_at;
@@ -145,10 +145,11 @@ static void plan_mean(const struct alert_rule *r, struct rule_test_plan *p)
     p->fires_at = p->true_at + ticks_of(p, r->for_ns);
     well_at = p->fires_at + 2;
     wait_for_end(r, p, well_at);
-    add(&p->bad, bad_value(r), 0, well_at);
-    add(&p->bad, r->op == ALERT_ABOVE ? than - d : than + d, 0,
-        p->gone_at ? p->gone_at - well_at + 1 : p->holds_at + 1);
-    add(&p->near, well_value(r, r->threshold), 0, p->bad.phases[0].ticks + p->bad.phases[1].ticks);
+    track_add(&p->bad, bad_value(r), 0, well_at);
+    track_add(&p->bad, r->op == ALERT_ABOVE ? than - d : than + d, 0,
+              p->gone_at ? p->gone_at - well_at + 1 : p->holds_at + 1);
+    track_add(&p->near, well_value(r, r->threshold), 0,
+              p->bad.phases[0].ticks + p->bad.phases[1].ticks);
 }
 
 /* Far beyond, since a part of a window counts as part of a rate. */
@@ -162,11 +163,11 @@ static void plan_rate(const struct alert_rule *r, struct rule_test_plan *p)
     p->fires_at = p->true_at + ticks_of(p, r->for_ns);
     well_at = p->fires_at + 2;
     wait_for_end(r, p, well_at);
-    add(&p->bad, BASE, bad, well_at);
-    add(&p->bad, NAN, above ? 0 : 4 * r->threshold + 1,
-        p->gone_at ? p->gone_at - well_at + 1 : p->holds_at + 1);
-    add(&p->near, BASE, r->threshold * (above ? 0.98 : 1.05),
-        p->bad.phases[0].ticks + p->bad.phases[1].ticks);
+    track_add(&p->bad, BASE, bad, well_at);
+    track_add(&p->bad, NAN, above ? 0 : 4 * r->threshold + 1,
+              p->gone_at ? p->gone_at - well_at + 1 : p->holds_at + 1);
+    track_add(&p->near, BASE, r->threshold * (above ? 0.98 : 1.05),
+              p->bad.phases[0].ticks + p->bad.phases[1].ticks);
 }
 
 static void plan_less(const struct alert_rule *r, struct rule_test_plan *p)
@@ -178,11 +179,11 @@ static void plan_less(const struct alert_rule *r, struct rule_test_plan *p)
     p->fires_at = p->true_at + ticks_of(p, r->for_ns);
     well_at = p->fires_at + 2;
     wait_for_end(r, p, well_at);
-    add(&p->bad, BASE, 0, well_at);
-    add(&p->bad, NAN, 4 * (r->threshold + 1) / window_s,
-        p->gone_at ? p->gone_at - well_at + 1 : p->holds_at + 1);
-    add(&p->near, BASE, 1.05 * r->threshold / window_s,
-        p->bad.phases[0].ticks + p->bad.phases[1].ticks);
+    track_add(&p->bad, BASE, 0, well_at);
+    track_add(&p->bad, NAN, 4 * (r->threshold + 1) / window_s,
+              p->gone_at ? p->gone_at - well_at + 1 : p->holds_at + 1);
+    track_add(&p->near, BASE, 1.05 * r->threshold / window_s,
+              p->bad.phases[0].ticks + p->bad.phases[1].ticks);
 }
 
 /* A jump, and then as much again in each window. */
@@ -197,14 +198,14 @@ static void plan_more(const struct alert_rule *r, struct rule_test_plan *p)
     p->fires_at = quiet + ticks_of(p, r->for_ns);
     well_at = p->fires_at + 2;
     wait_for_end(r, p, well_at);
-    add(&p->bad, BASE, 0, quiet);
+    track_add(&p->bad, BASE, 0, quiet);
     if (r->from_zero)
         p->bad.phases[0].kind = MISSING;
-    add(&p->bad, r->from_zero ? jump : BASE + jump, slope, well_at - quiet);
-    add(&p->bad, NAN, 0, p->gone_at ? p->gone_at - well_at + 1 : p->holds_at + 1);
-    add(&p->near, BASE, 0, quiet);
-    add(&p->near, r->from_zero ? BASE : BASE + 0.8 * r->threshold, 0,
-        p->bad.phases[1].ticks + p->bad.phases[2].ticks);
+    track_add(&p->bad, r->from_zero ? jump : BASE + jump, slope, well_at - quiet);
+    track_add(&p->bad, NAN, 0, p->gone_at ? p->gone_at - well_at + 1 : p->holds_at + 1);
+    track_add(&p->near, BASE, 0, quiet);
+    track_add(&p->near, r->from_zero ? BASE : BASE + 0.8 * r->threshold, 0,
+              p->bad.phases[1].ticks + p->bad.phases[2].ticks);
 }
 
 static void plan_absent(const struct alert_rule *r, struct rule_test_plan *p)
@@ -213,11 +214,11 @@ static void plan_absent(const struct alert_rule *r, struct rule_test_plan *p)
     p->fires_at = 3 + ticks_of(p, r->for_ns);
     p->holds_at = p->fires_at + ticks_of(p, ABSENT_S * INT64_C(1000000000));
     p->gone_at = p->holds_at + 2 + ticks_of(p, r->keep_ns);
-    add(&p->bad, 50, 0, 3);
+    track_add(&p->bad, 50, 0, 3);
     p->bad.phases[p->bad.count++] = (struct phase){ .kind = STALE };
     p->bad.phases[p->bad.count++] = (struct phase){ .kind = MISSING, .ticks = p->holds_at + 1 - 3 };
-    add(&p->bad, 50, 0, p->gone_at - p->holds_at + 1);
-    add(&p->near, 50, 0, p->gone_at + 1);
+    track_add(&p->bad, 50, 0, p->gone_at - p->holds_at + 1);
+    track_add(&p->near, 50, 0, p->gone_at + 1);
 }
 
 static void plan_of(const struct alert_rule *r, struct rule_test_plan *p)
@@ -345,7 +346,7 @@ static void put_constant(struct rule_test_writer *w, const char *id, const char 
 {
     struct rule_track t = { 0 };
 
-    add(&t, v, 0, ticks);
+    track_add(&t, v, 0, ticks);
     put_series(w, id, machine, &t, 1);
 }
 
@@ -355,7 +356,7 @@ static void put_cpu(struct rule_test_writer *w, const char *machine, const struc
     struct rule_track idle = { 0 };
 
     for (size_t i = 0; i < t->count; i++)
-        add(&idle, i ? NAN : BASE, fmax(0, 1 - t->phases[i].level / 100), t->phases[i].ticks);
+        track_add(&idle, i ? NAN : BASE, fmax(0, 1 - t->phases[i].level / 100), t->phases[i].ticks);
     for (size_t i = 0; i < 2; i++) {
         struct buf series = { 0 }, values = { 0 };
 
@@ -376,7 +377,7 @@ static void put_machine(struct rule_test_writer *w, const char *machine, const s
                         bool guard_ok)
 {
     const struct alert_rule *r = &w->x->rule;
-    double d = beyond(r->guard_than, 0.1, 1), ok, scale;
+    double d = value_beyond(r->guard_than, 0.1, 1), ok, scale;
     int ticks = length_of(t);
 
     if (!alert_prom_name(r->metric, w->all->names, &scale))
@@ -550,8 +551,8 @@ static void put_task_test(struct rule_test_writer *w, bool bad)
 
     if (rise <= -100)
         return;
-    add(&t, 0, 10, half);
-    add(&t, NAN, 10 / (1 + rise / 100), ready - half + 2);
+    track_add(&t, 0, 10, half);
+    track_add(&t, NAN, 10 / (1 + rise / 100), ready - half + 2);
     values_of(&t, w->tick_s, 1, &values);
     open_test(w);
     put_up(w, "g", 1, ready + 2);

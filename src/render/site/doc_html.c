@@ -55,8 +55,8 @@ void doc_row(struct site_doc *d)
     buf_adds(d->out, "<tr>");
 }
 
-static void cell(struct site_doc *d, const char *open, const char *close, const char *fmt,
-                 va_list ap)
+static void put_cell(struct site_doc *d, const char *open, const char *close, const char *fmt,
+                     va_list ap)
 {
     struct buf text = { 0 };
 
@@ -72,7 +72,7 @@ void doc_cell(struct site_doc *d, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    cell(d, "<td>", "</td>", fmt, ap);
+    put_cell(d, "<td>", "</td>", fmt, ap);
     va_end(ap);
 }
 
@@ -81,7 +81,7 @@ void doc_right(struct site_doc *d, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    cell(d, "<td class=\"n\">", "</td>", fmt, ap);
+    put_cell(d, "<td class=\"n\">", "</td>", fmt, ap);
     va_end(ap);
 }
 
@@ -110,7 +110,7 @@ void doc_para(struct site_doc *d, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    cell(d, "<p>", "</p>\n", fmt, ap);
+    put_cell(d, "<p>", "</p>\n", fmt, ap);
     va_end(ap);
 }
 

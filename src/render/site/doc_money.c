@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-static void dollars(struct site_doc *d, bool applies, double v)
+static void cell_dollars(struct site_doc *d, bool applies, double v)
 {
     if (!applies)
         doc_right(d, "-");
@@ -25,17 +25,17 @@ static void group_row(struct site_doc *d, const struct spec_node *n, const struc
     doc_row(d);
     doc_cell(d, "%s", n->name);
     doc_right(d, "%" PRId64, n->count);
-    dollars(d, !c->owned, c->rent);
-    dollars(d, c->owned, c->capital);
-    dollars(d, c->owned, c->energy);
-    dollars(d, c->owned && d->r->spec->prices.colo_per_kw.known, c->place);
-    dollars(d, true, render_cost_sum(c) * (double)n->count);
+    cell_dollars(d, !c->owned, c->rent);
+    cell_dollars(d, c->owned, c->capital);
+    cell_dollars(d, c->owned, c->energy);
+    cell_dollars(d, c->owned && d->r->spec->prices.colo_per_kw.known, c->place);
+    cell_dollars(d, true, render_cost_sum(c) * (double)n->count);
     doc_cell(d, "%s", render_from(d->r, c->from));
     doc_row_end(d);
 }
 
-static void budget(struct site_doc *d, const char *what, const struct spec_money *m, double all,
-                   bool whole)
+static void budget_row(struct site_doc *d, const char *what, const struct spec_money *m, double all,
+                       bool whole)
 {
     char text[UNITS_TEXT_MAX];
 
@@ -153,7 +153,7 @@ void doc_money(struct site_doc *d)
                  unknown ? "At least" : "In all", all,
                  unknown ? "; groups whose cost is unknown come on top" : "");
     other_costs(d);
-    budget(d, "a day", &s->budgets.day, all, !unknown);
-    budget(d, "a month", &s->budgets.month, all, !unknown);
+    budget_row(d, "a day", &s->budgets.day, all, !unknown);
+    budget_row(d, "a month", &s->budgets.month, all, !unknown);
     component_budgets(d);
 }

@@ -29,7 +29,7 @@ struct picture_layer {
 };
 
 /* The first characters of a text, whole ones. */
-static const char *cut(const char *s, char *out, size_t cap)
+static const char *text_cut(const char *s, char *out, size_t cap)
 {
     size_t chars = 0, n = 0;
 
@@ -44,7 +44,7 @@ static const char *cut(const char *s, char *out, size_t cap)
     return out;
 }
 
-static void box(struct picture_layer *l, const char *title, const char *below)
+static void box_add(struct picture_layer *l, const char *title, const char *below)
 {
     int x = LEFT + (l->count % A_ROW) * (BOX_WIDE + GAP),
         y = l->y + GAP + (l->count / A_ROW) * (BOX_HIGH + GAP);
@@ -52,15 +52,15 @@ static void box(struct picture_layer *l, const char *title, const char *below)
 
     if (l->svg) {
         svg_rect(l->svg, "b", x, y, BOX_WIDE, BOX_HIGH, 4);
-        svg_text(l->svg, "t", x + 9, y + 19, "start", "%s", cut(title, text, sizeof(text)));
-        svg_text(l->svg, "s", x + 9, y + 36, "start", "%s", cut(below, text, sizeof(text)));
+        svg_text(l->svg, "t", x + 9, y + 19, "start", "%s", text_cut(title, text, sizeof(text)));
+        svg_text(l->svg, "s", x + 9, y + 36, "start", "%s", text_cut(below, text, sizeof(text)));
     }
     l->count++;
 }
 
-static void boxf(struct picture_layer *l, const char *title, const char *fmt, ...)
+static void box_addf(struct picture_layer *l, const char *title, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
-static void boxf(struct picture_layer *l, const char *title, const char *fmt, ...)
+static void box_addf(struct picture_layer *l, const char *title, const char *fmt, ...)
 {
     struct buf b = { 0 };
     va_list ap;
@@ -72,70 +72,71 @@ static void boxf(struct picture_layer *l, const char *title, const char *fmt, ..
     va_start(ap, fmt);
     buf_vaddf(&b, fmt, ap);
     va_end(ap);
-    box(l, title, buf_str(&b));
+    box_add(l, title, buf_str(&b));
     buf_release(&b);
 }
 
-static void interfaces(const struct site_doc *d, struct picture_layer *l)
+static void layer_interfaces(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec *s = d->r->spec;
 
     for (size_t i = 0; i < s->node_count; i++)
         if (s->nodes[i].role == SPEC_ROLE_LOGIN)
-            boxf(l, s->nodes[i].name, "login, %" PRId64 " machine%s", s->nodes[i].count,
-                 doc_s(s->nodes[i].count));
+            box_addf(l, s->nodes[i].name, "login, %" PRId64 " machine%s", s->nodes[i].count,
+                     doc_s(s->nodes[i].count));
     if (s->model_count)
-        boxf(l, "models", "HTTP, ports %" PRId64 " and %" PRId64, s->serve.port,
-             s->serve.rerank_port);
+        box_addf(l, "models", "HTTP, ports %" PRId64 " and %" PRId64, s->serve.port,
+                 s->serve.rerank_port);
     if (s->agent.enabled)
-        boxf(l, "node page", "port %" PRId64 ", metrics %" PRId64, s->agent.port,
-             s->agent.metrics_port);
+        box_addf(l, "node page", "port %" PRId64 ", metrics %" PRId64, s->agent.port,
+                 s->agent.metrics_port);
     if (s->targets.grafana)
-        boxf(l, "Grafana", "folder %s",
-             s->targets.grafana->folder ? s->targets.grafana->folder : "-");
+        box_addf(l, "Grafana", "folder %s",
+                 s->targets.grafana->folder ? s->targets.grafana->folder : "-");
     for (size_t i = 0; i < s->component_count; i++)
         for (size_t k = 0; k < s->components[i].port_count; k++)
-            boxf(l, s->components[i].name, "port %" PRId64, s->components[i].ports[k].port);
+            box_addf(l, s->components[i].name, "port %" PRId64, s->components[i].ports[k].port);
 }
 
-static void scheduling(const struct site_doc *d, struct picture_layer *l)
+static void layer_scheduling(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec *s = d->r->spec;
     const struct spec_slurm *m = s->targets.slurm;
 
     for (size_t i = 0; m && i < m->partition_count; i++)
-        boxf(l, m->partitions[i].name, "partition, priority %" PRId64, m->partitions[i].priority);
+        box_addf(l, m->partitions[i].name, "partition, priority %" PRId64,
+                 m->partitions[i].priority);
     for (size_t i = 0; m && i < m->qos_count; i++)
-        boxf(l, m->qos[i].name, "QOS, priority %" PRId64, m->qos[i].priority);
+        box_addf(l, m->qos[i].name, "QOS, priority %" PRId64, m->qos[i].priority);
     if (s->targets.kubernetes && s->targets.kubernetes->queue)
-        boxf(l, s->targets.kubernetes->queue, "queue (Kueue)");
+        box_addf(l, s->targets.kubernetes->queue, "queue (Kueue)");
     if (s->targets.kubernetes && !s->targets.kubernetes->queue)
-        boxf(l, "kube-scheduler", "namespace %s", s->targets.kubernetes->namespace);
+        box_addf(l, "kube-scheduler", "namespace %s", s->targets.kubernetes->namespace);
     if (s->targets.openshift)
-        boxf(l, "kube-scheduler", "project %s", s->targets.openshift->namespace);
+        box_addf(l, "kube-scheduler", "project %s", s->targets.openshift->namespace);
     if (!l->count)
-        box(l, "none", "components start with their machine");
+        box_add(l, "none", "components start with their machine");
 }
 
-static void orchestration(const struct site_doc *d, struct picture_layer *l)
+static void layer_orchestration(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec_targets *t = &d->r->spec->targets;
 
     if (t->slurm)
-        boxf(l, "Slurm", "%s, controller %s", t->slurm->version,
-             t->slurm->controller ? t->slurm->controller : "unset");
+        box_addf(l, "Slurm", "%s, controller %s", t->slurm->version,
+                 t->slurm->controller ? t->slurm->controller : "unset");
     if (t->kubernetes)
-        boxf(l, "Kubernetes", "%s", t->kubernetes->version);
+        box_addf(l, "Kubernetes", "%s", t->kubernetes->version);
     if (t->openshift)
-        boxf(l, "OpenShift", "%s", t->openshift->version);
+        box_addf(l, "OpenShift", "%s", t->openshift->version);
     if (t->compose)
-        boxf(l, "compose", "project %s",
-             t->compose->project ? t->compose->project : "by its folder");
+        box_addf(l, "compose", "project %s",
+                 t->compose->project ? t->compose->project : "by its folder");
     if (t->systemd)
-        boxf(l, "systemd", "user %s", t->systemd->user);
-    boxf(l, "stoker", "agent on every machine");
+        box_addf(l, "systemd", "user %s", t->systemd->user);
+    box_addf(l, "stoker", "agent on every machine");
     if (t->prometheus)
-        box(l, "Prometheus", t->prometheus->url ? t->prometheus->url : "metrics and alerts");
+        box_add(l, "Prometheus", t->prometheus->url ? t->prometheus->url : "metrics and alerts");
 }
 
 /* Fewest and most NICs that a machine has on the fabric. */
@@ -157,7 +158,7 @@ static int64_t nics_range(const struct spec *s, const struct spec_fabric *f, int
     return most;
 }
 
-static void data(const struct site_doc *d, struct picture_layer *l)
+static void layer_data(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec *s = d->r->spec;
     char text[UNITS_TEXT_MAX];
@@ -168,22 +169,22 @@ static void data(const struct site_doc *d, struct picture_layer *l)
 
         units_rate_exact((uint64_t)f->rate_bps, text);
         if (least == most)
-            boxf(l, f->name, "%" PRId64 " x %s a machine", most, text);
+            box_addf(l, f->name, "%" PRId64 " x %s a machine", most, text);
         else
-            boxf(l, f->name, "%" PRId64 " to %" PRId64 " x %s a machine", least, most, text);
+            box_addf(l, f->name, "%" PRId64 " to %" PRId64 " x %s a machine", least, most, text);
     }
     for (size_t i = 0; i < s->storage_count; i++) {
         const struct spec_storage *st = &s->storage[i];
 
-        boxf(l, st->name, "%s",
-             st->size_bytes.known ? units_bytes_exact((uint64_t)st->size_bytes.v, text)
-                                  : (st->path ? st->path : "size unknown"));
+        box_addf(l, st->name, "%s",
+                 st->size_bytes.known ? units_bytes_exact((uint64_t)st->size_bytes.v, text)
+                                      : (st->path ? st->path : "size unknown"));
     }
     if (!l->count)
-        box(l, "inside the machine", "no fabric, no shared storage");
+        box_add(l, "inside the machine", "no fabric, no shared storage");
 }
 
-static void compute(const struct site_doc *d, struct picture_layer *l)
+static void layer_compute(const struct site_doc *d, struct picture_layer *l)
 {
     const struct spec *s = d->r->spec;
 
@@ -191,28 +192,28 @@ static void compute(const struct site_doc *d, struct picture_layer *l)
         const struct spec_node *n = &s->nodes[i];
 
         if (n->gpus_per_node)
-            boxf(l, n->name, "%" PRId64 " x %" PRId64 " %s", n->count, n->gpus_per_node,
-                 n->gpu ? n->gpu->model : "GPUs");
+            box_addf(l, n->name, "%" PRId64 " x %" PRId64 " %s", n->count, n->gpus_per_node,
+                     n->gpu ? n->gpu->model : "GPUs");
         else if (n->role != SPEC_ROLE_LOGIN)
-            boxf(l, n->name, "%" PRId64 " machine%s", n->count, doc_s(n->count));
+            box_addf(l, n->name, "%" PRId64 " machine%s", n->count, doc_s(n->count));
     }
     if (!l->count)
-        box(l, "this machine", "found by stoker detect");
+        box_add(l, "this machine", "found by stoker detect");
 }
 
 static const struct {
     const char *name, *cls;
     void (*fill)(const struct site_doc *d, struct picture_layer *l);
 } LAYERS[] = {
-    { "interfaces", "l1", interfaces },
-    { "scheduling", "l2", scheduling },
-    { "orchestration", "l3", orchestration },
-    { "network and storage", "l4", data },
-    { "compute", "l5", compute },
+    { "interfaces", "l1", layer_interfaces },
+    { "scheduling", "l2", layer_scheduling },
+    { "orchestration", "l3", layer_orchestration },
+    { "network and storage", "l4", layer_data },
+    { "compute", "l5", layer_compute },
 };
 
 /* Every layer twice: how many boxes, then the boxes on a ground of the right height. */
-static int draw(struct site_doc *d, struct buf *svg)
+static int draw_layers(struct site_doc *d, struct buf *svg)
 {
     int y = 0;
 
@@ -238,7 +239,7 @@ static int draw(struct site_doc *d, struct buf *svg)
 
 void doc_picture(struct site_doc *d)
 {
-    svg_begin(d->out, WIDE, draw(d, NULL), "the five layers of this site");
-    (void)draw(d, d->out);
+    svg_begin(d->out, WIDE, draw_layers(d, NULL), "the five layers of this site");
+    (void)draw_layers(d, d->out);
     svg_end(d->out);
 }

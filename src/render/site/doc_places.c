@@ -12,13 +12,13 @@
 
 enum { MACHINES_SHOWN = 16 }; /* of a group; the rest is counted */
 
-static bool keeps(const struct spec_component *c)
+static bool keeps_gpus(const struct spec_component *c)
 {
     return !c->queued && c->nodes_per_replica <= 1;
 }
 
-static const struct host_run *holder(const struct host_plan *p, const struct spec_node *n,
-                                     int64_t machine, int gpu)
+static const struct host_run *gpu_holder(const struct host_plan *p, const struct spec_node *n,
+                                         int64_t machine, int gpu)
 {
     for (size_t i = 0; i < p->count; i++)
         if (p->runs[i].node == n && p->runs[i].machine == machine &&
@@ -27,10 +27,10 @@ static const struct host_run *holder(const struct host_plan *p, const struct spe
     return NULL;
 }
 
-static bool used(const struct host_plan *p, const struct spec_node *n, int64_t machine)
+static bool machine_used(const struct host_plan *p, const struct spec_node *n, int64_t machine)
 {
     for (int g = 0; g < HOST_GPUS_MAX; g++)
-        if (holder(p, n, machine, g))
+        if (gpu_holder(p, n, machine, g))
             return true;
     return false;
 }
@@ -44,7 +44,7 @@ static void machine_row(struct site_doc *d, const struct host_plan *p, const str
     doc_cell(d, "%s", spec_host(n, machine, host, sizeof(host)) ? host : n->name);
     buf_adds(d->out, "<td>");
     for (int g = 0; g < n->gpus_per_node && g < HOST_GPUS_MAX; g++) {
-        const struct host_run *run = holder(p, n, machine, g);
+        const struct host_run *run = gpu_holder(p, n, machine, g);
 
         buf_addf(d->out, "<span class=\"g%s\">%d ", run ? "" : " free", g);
         quote_html(d->out, run ? run->name : "free");
@@ -102,12 +102,12 @@ static void scheduled_list(const struct spec *s, const struct host_plan *p,
     arena_release(&a);
 }
 
-static void kept(struct site_doc *d)
+static void put_kept(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
     struct host_plan p = { 0 };
 
-    if (!host_plan_make(d->r, keeps, &p)) {
+    if (!host_plan_make(d->r, keeps_gpus, &p)) {
         host_plan_release(&p);
         return;
     }
@@ -117,7 +117,7 @@ static void kept(struct site_doc *d)
         int64_t shown = 0, hidden = 0, others = 0;
 
         for (int64_t m = 0; n->gpus_per_node && m < n->count; m++) {
-            if (!used(&p, n, m))
+            if (!machine_used(&p, n, m))
                 others++;
             else if (shown++ < MACHINES_SHOWN)
                 machine_row(d, &p, n, m);
@@ -147,7 +147,7 @@ static void kept(struct site_doc *d)
     host_plan_release(&p);
 }
 
-static const char *word(enum spec_target t)
+static const char *target_word(enum spec_target t)
 {
 #define WORD_(id, text) text,
     static const char *const words[] = { SPEC_TARGETS(WORD_) };
@@ -156,7 +156,7 @@ static const char *word(enum spec_target t)
     return words[t];
 }
 
-static void wanted(struct site_doc *d)
+static void put_wanted(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
 
@@ -172,7 +172,7 @@ static void wanted(struct site_doc *d)
             doc_list(d, &c->groups);
         else
             doc_cell(d, "%s", n ? n->name : "");
-        doc_cell(d, "%s", word(c->target));
+        doc_cell(d, "%s", target_word(c->target));
         doc_right(d, "%" PRId64, c->gpus);
         doc_right(d, "%" PRId64, c->nodes_per_replica);
         doc_right(d, "%" PRId64, c->replicas);
@@ -190,7 +190,7 @@ void doc_places(struct site_doc *d)
         doc_para(d, "No component is described.");
         return;
     }
-    wanted(d);
+    put_wanted(d);
     if (d->r->spec->node_count)
-        kept(d);
+        put_kept(d);
 }

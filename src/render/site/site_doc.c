@@ -10,7 +10,7 @@
 
 /* ---- machines and links ---- */
 
-static void machines(struct site_doc *d)
+static void put_machines(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
 
@@ -71,7 +71,7 @@ static void links_of_groups(struct site_doc *d, const struct spec_fabric *f)
     }
 }
 
-static void links(struct site_doc *d)
+static void put_links(struct site_doc *d)
 {
     static const char *const KINDS[] = {
 #define WORD_(id, text) text,
@@ -115,7 +115,7 @@ static void port_row(struct site_doc *d, const char *who, const char *what, cons
     doc_row_end(d);
 }
 
-static void ports(struct site_doc *d)
+static void put_ports(struct site_doc *d)
 {
     const struct spec *s = d->r->spec;
 
@@ -272,7 +272,7 @@ static void systems_of(const struct spec *s, bool *cloud, bool *hpc)
     *hpc = pods != jobs ? jobs : s->targets.slurm != NULL;
 }
 
-static void ways(struct site_doc *d)
+static void put_ways(struct site_doc *d)
 {
     bool cloud, hpc;
     const struct doc_port u = use_of(d->r->spec);
@@ -370,7 +370,7 @@ static const struct {
                 "lustre/format.sh --apply\n" },
 };
 
-static void commands(struct site_doc *d)
+static void put_commands(struct site_doc *d)
 {
     doc_section(d, "commands", "Commands");
     doc_para(d, "From the folder that was rendered into. `stoker render all --diff DIR` shows what "
@@ -387,7 +387,7 @@ static void commands(struct site_doc *d)
 
 /* ---- the page ---- */
 
-static void head(struct site_doc *d)
+static void put_head(struct site_doc *d)
 {
     const struct spec_site *site = &d->r->spec->site;
     const char *name = site->name ? site->name : "site";
@@ -415,18 +415,18 @@ void render_doc(struct render *r)
 {
     struct site_doc d = { .r = r, .out = render_file(r, "doc/index.html") };
 
-    head(&d);
+    put_head(&d);
     doc_section(&d, "picture", "The stack");
     doc_picture(&d);
-    ways(&d);
-    machines(&d);
-    links(&d);
+    put_ways(&d);
+    put_machines(&d);
+    put_links(&d);
     doc_section(&d, "gpus", "Components on GPUs");
     doc_places(&d);
-    ports(&d);
+    put_ports(&d);
     doc_section(&d, "costs", "Costs");
     doc_money(&d);
-    commands(&d);
+    put_commands(&d);
     buf_adds(d.out, "<p class=\"soft\">Written by stoker render; &ldquo;from&rdquo; is the key of "
                     "the spec.</p>\n</body>\n</html>\n");
 }

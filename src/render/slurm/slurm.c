@@ -18,7 +18,7 @@
 
 enum { NOTE_COLUMN = 44 };
 
-static void note(struct buf *out, size_t start, const char *why)
+static void put_note(struct buf *out, size_t start, const char *why)
 {
     size_t width = out->len - start;
 
@@ -34,7 +34,7 @@ void slurm_line(struct slurm *c, struct buf *out, const void *member, const char
     va_start(ap, fmt);
     buf_vaddf(out, fmt, ap);
     va_end(ap);
-    note(out, start, render_from(c->r, member));
+    put_note(out, start, render_from(c->r, member));
 }
 
 void slurm_fixed(struct buf *out, const char *why, const char *fmt, ...)
@@ -46,7 +46,7 @@ void slurm_fixed(struct buf *out, const char *why, const char *fmt, ...)
     buf_vaddf(out, fmt, ap);
     va_end(ap);
     if (why)
-        note(out, start, why);
+        put_note(out, start, why);
     else
         buf_addc(out, '\n');
 }

@@ -53,7 +53,7 @@ static const char PREEMPTS[] =
     "}\n";
 
 /* A limit, or -1, which lifts one that is there. */
-static void limit(struct buf *out, const char *key, struct maybe value)
+static void put_limit(struct buf *out, const char *key, struct maybe value)
 {
     buf_addf(out, " %s%" PRId64, key, value.known ? value.v : (int64_t)-1);
 }
@@ -82,8 +82,8 @@ static void qos_limits(struct slurm *c, struct buf *out, const struct spec_qos *
              q->max_gpus.known ? render_from(c->r, &q->max_gpus) : "none");
     buf_addf(out, "run modify qos where name=%s set Priority=%" PRId64 " GraceTime=%" PRId64,
              q->name, q->priority, slurm_seconds(by->grace_ms));
-    limit(out, "MaxTRESPerUser=gres/gpu=", q->max_gpus);
-    limit(out, "MaxJobsPerUser=", q->max_jobs);
+    put_limit(out, "MaxTRESPerUser=gres/gpu=", q->max_gpus);
+    put_limit(out, "MaxJobsPerUser=", q->max_jobs);
     if (longest.known) {
         char time[SLURM_TIME_MAX];
 
@@ -123,7 +123,7 @@ static void qos_preempts(struct slurm *c, struct buf *out)
     }
 }
 
-static void qos(struct slurm *c, struct buf *out)
+static void put_qos(struct slurm *c, struct buf *out)
 {
     if (c->s->qos_count)
         buf_adds(out, "\n# --- QOS: all of them first, since they name each other ---\n");
@@ -155,7 +155,7 @@ static void account_qos(struct slurm *c, struct buf *out, const struct spec_acco
                  a->name, dflt->name);
 }
 
-static void accounts(struct slurm *c, struct buf *out)
+static void put_accounts(struct slurm *c, struct buf *out)
 {
     if (c->s->account_count)
         buf_adds(out, "\n# --- accounts ---\n");
@@ -167,7 +167,7 @@ static void accounts(struct slurm *c, struct buf *out)
         buf_addf(out,
                  "run modify account where name=%s cluster=\"$cluster\" set Fairshare=%" PRId64,
                  a->name, a->share);
-        limit(out, "GrpTRES=gres/gpu=", a->max_gpus);
+        put_limit(out, "GrpTRES=gres/gpu=", a->max_gpus);
         buf_addf(out, " # %s, %s\n", render_from(c->r, &a->share),
                  a->max_gpus.known ? render_from(c->r, &a->max_gpus) : "no limit");
         if (c->s->qos_count)
@@ -208,7 +208,7 @@ static bool user_is_new(const struct slurm *c, const struct spec_account *a, con
     return true;
 }
 
-static void users(struct slurm *c, struct buf *out)
+static void put_users(struct slurm *c, struct buf *out)
 {
     bool any = false;
 
@@ -251,8 +251,8 @@ void slurm_accounts(struct slurm *c)
         buf_adds(out, PREEMPTS);
     buf_addf(out, "\ncluster=%s # %s\n", c->s->cluster, render_from(c->r, &c->s->cluster));
     buf_adds(out, "run add cluster \"$cluster\"\n");
-    qos(c, out);
-    accounts(c, out);
-    users(c, out);
+    put_qos(c, out);
+    put_accounts(c, out);
+    put_users(c, out);
     buf_adds(out, "\nexit $failed\n");
 }

@@ -65,7 +65,7 @@ static bool signals_first(const struct slurm *c)
            slurm_preempt_mode(c) != SPEC_PREEMPT_SUSPEND;
 }
 
-static void preemption(struct slurm *c, struct buf *out)
+static void put_preemption(struct slurm *c, struct buf *out)
 {
     enum slurm_preempt by = slurm_preempt_by(c);
     bool gang = c->s->gang || slurm_suspends(c);
@@ -96,7 +96,7 @@ static void preemption(struct slurm *c, struct buf *out)
 
 /* --- the sections of slurm.conf --- */
 
-static void daemons(struct slurm *c, struct buf *out)
+static void put_daemons(struct slurm *c, struct buf *out)
 {
     slurm_part(out, "cluster and daemons");
     slurm_line(c, out, &c->s->cluster, "ClusterName=%s", c->s->cluster);
@@ -125,7 +125,7 @@ static void daemons(struct slurm *c, struct buf *out)
                 "ReturnToService=2");
 }
 
-static void processes(struct slurm *c, struct buf *out)
+static void put_processes(struct slurm *c, struct buf *out)
 {
     slurm_part(out, "processes of a job");
     slurm_fixed(out, "nothing of a job outlives it", "ProctrackType=proctrack/cgroup");
@@ -155,7 +155,7 @@ static void processes(struct slurm *c, struct buf *out)
     }
 }
 
-static void backfill(struct slurm *c, struct buf *out)
+static void put_backfill(struct slurm *c, struct buf *out)
 {
     const struct spec_backfill *b = &c->s->backfill;
     int64_t minutes = (b->window_ms + 59999) / 60000;
@@ -184,7 +184,7 @@ static void backfill(struct slurm *c, struct buf *out)
     buf_addc(out, '\n');
 }
 
-static void priority(struct slurm *c, struct buf *out)
+static void put_priority(struct slurm *c, struct buf *out)
 {
     const struct spec_slurm_priority *p = &c->s->priority;
     char time[SLURM_TIME_MAX];
@@ -232,7 +232,7 @@ bool slurm_enforces(const struct slurm *c)
     return c->s->accounting.enabled && c->s->accounting.enforce_limits && c->s->account_count;
 }
 
-static void accounting(struct slurm *c, struct buf *out)
+static void put_accounting(struct slurm *c, struct buf *out)
 {
     const struct spec_accounting *a = &c->s->accounting;
     struct buf tres = { 0 };
@@ -332,8 +332,8 @@ void slurm_conf(struct slurm *c)
 
     render_head(c->r, out, "#", "slurm.conf: the cluster; the same file on every machine.");
     buf_addf(out, "# For Slurm %s, %s.\n", c->v->name, render_from(c->r, &c->s->version));
-    daemons(c, out);
-    processes(c, out);
+    put_daemons(c, out);
+    put_processes(c, out);
     slurm_part(out, "scheduling");
     slurm_fixed(out, "GPUs, cores and memory are counted one by one",
                 "SelectType=select/cons_tres");
@@ -349,10 +349,10 @@ void slurm_conf(struct slurm *c)
     if (slurm_has_imex(c))
         slurm_fixed(out, "a job's own channel for NVLink across machines",
                     "SwitchType=switch/nvidia_imex");
-    backfill(c, out);
-    priority(c, out);
-    preemption(c, out);
-    accounting(c, out);
+    put_backfill(c, out);
+    put_priority(c, out);
+    put_preemption(c, out);
+    put_accounting(c, out);
     power_saving(c, out);
     controller_parameters(c, out);
     slurm_gres_types(c, out);

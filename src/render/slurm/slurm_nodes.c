@@ -87,7 +87,7 @@ static int memory_weight(const struct slurm *c, const struct spec_node *n)
 
 /* Cheap machines are filled first, those without GPUs before those with, and of these the ones
  * with much memory last: jobs that need it have no other. */
-static int weight(const struct slurm *c, const struct spec_node *n)
+static int node_weight(const struct slurm *c, const struct spec_node *n)
 {
     static const int by_capacity[] = {
         [SPEC_CAPACITY_OWNED] = 1,
@@ -112,7 +112,7 @@ static const char *capacity_word(enum spec_capacity k)
 }
 
 /* Group, capacity, GPU type and rack, each once: a job may ask for them with --constraint. */
-static void features(const struct spec_node *n, struct buf *out)
+static void put_features(const struct spec_node *n, struct buf *out)
 {
     char type[SLURM_TYPE_MAX];
     const char *all[] = { n->name, capacity_word(n->capacity),
@@ -156,8 +156,9 @@ static void node_line(struct slurm *c, struct buf *out, const struct spec_node *
         buf_addf(out, " Gres=gpu:%s:%" PRId64, slurm_gpu_type(n, type), slurm_gpu_count(n));
         slurm_node_parts(c, n, out);
     }
-    features(n, out);
-    buf_addf(out, " Weight=%d State=%s\n", weight(c, n), slurm_sleeps(c, n) ? "CLOUD" : "UNKNOWN");
+    put_features(n, out);
+    buf_addf(out, " Weight=%d State=%s\n", node_weight(c, n),
+             slurm_sleeps(c, n) ? "CLOUD" : "UNKNOWN");
     buf_release(&hosts);
 }
 

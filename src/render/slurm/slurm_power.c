@@ -37,7 +37,7 @@ static struct buf *power_script(struct slurm *c, const char *name, const char *w
     return out;
 }
 
-static void program(struct slurm *c, struct buf *out, const char *const *path)
+static void put_program(struct slurm *c, struct buf *out, const char *const *path)
 {
     buf_adds(out, "program=");
     quote_sh(out, *path);
@@ -47,12 +47,12 @@ static void program(struct slurm *c, struct buf *out, const char *const *path)
     buf_adds(out, POWER_COMMON);
 }
 
-static void resume(struct slurm *c)
+static void resume_write(struct slurm *c)
 {
     struct buf *out =
         power_script(c, "resume", "resume.sh: starts machines, by slurmctld as user slurm.");
 
-    program(c, out, &c->s->power_save->resume_program);
+    put_program(c, out, &c->s->power_save->resume_program);
     buf_adds(out,
              "say \"starting ${hosts[*]}\"\n"
              "start \"$program\" \"${hosts[@]}\"\n"
@@ -71,12 +71,12 @@ static void resume(struct slurm *c)
              "exit 1\n");
 }
 
-static void suspend(struct slurm *c)
+static void suspend_write(struct slurm *c)
 {
     struct buf *out =
         power_script(c, "suspend", "suspend.sh: stops machines, by slurmctld as user slurm.");
 
-    program(c, out, &c->s->power_save->suspend_program);
+    put_program(c, out, &c->s->power_save->suspend_program);
     buf_adds(
         out,
         "say \"stopping ${hosts[*]}\"\n"
@@ -93,7 +93,7 @@ static void suspend(struct slurm *c)
         "exit 1\n");
 }
 
-static void resumefail(struct slurm *c)
+static void resumefail_write(struct slurm *c)
 {
     struct buf *out = power_script(
         c, "resumefail",
@@ -110,7 +110,7 @@ void slurm_power_scripts(struct slurm *c)
 {
     if (!slurm_power_saves(c))
         return;
-    resume(c);
-    suspend(c);
-    resumefail(c);
+    resume_write(c);
+    suspend_write(c);
+    resumefail_write(c);
 }

@@ -83,7 +83,7 @@ static int64_t memory_of(const struct slurm *c, int64_t cores, const struct spec
     return mib > 0 ? mib : 1;
 }
 
-static int64_t lesser(int64_t a, int64_t b) /* 0: there is none yet */
+static int64_t lesser_time(int64_t a, int64_t b) /* 0: there is none yet */
 {
     return !a || b < a ? b : a;
 }
@@ -101,9 +101,9 @@ static void job_size(const struct slurm *c, struct sbatch_job *j)
         cores = cores < 1 ? 1 : cores;
         j->beside_gpus = j->beside_gpus || n->gpus_per_node;
         j->whole = j->whole && n->gpus_per_node && k->gpus == slurm_gpu_count(n);
-        j->cpus = lesser(j->cpus, cores * n->threads_per_core);
-        j->mib = lesser(j->mib, memory_of(c, cores, k, n));
-        j->notice_s = lesser(j->notice_s, slurm_seconds(n->notice_ms));
+        j->cpus = lesser_time(j->cpus, cores * n->threads_per_core);
+        j->mib = lesser_time(j->mib, memory_of(c, cores, k, n));
+        j->notice_s = lesser_time(j->notice_s, slurm_seconds(n->notice_ms));
     }
 }
 
@@ -123,10 +123,10 @@ static struct sbatch_job job_of(const struct slurm *c, const struct spec_compone
 
 /* --- #SBATCH --- */
 
-static void ask(struct slurm *c, struct buf *out, const void *member, const char *fmt, ...)
+static void put_option(struct slurm *c, struct buf *out, const void *member, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
-static void ask(struct slurm *c, struct buf *out, const void *member, const char *fmt, ...)
+static void put_option(struct slurm *c, struct buf *out, const void *member, const char *fmt, ...)
 {
     va_list ap;
     struct buf b = { 0 };
@@ -163,8 +163,9 @@ static void ask_longest(struct slurm *c, struct buf *out, const struct sbatch_jo
     char time[SLURM_TIME_MAX];
 
     if (t.most_ms.known)
-        ask(c, out, by_qos ? (const void *)&t.q->max_time_ms : (const void *)&t.p->time_limit_ms,
-            "time=%s", slurm_time(t.most_ms.v, time));
+        put_option(c, out,
+                   by_qos ? (const void *)&t.q->max_time_ms : (const void *)&t.p->time_limit_ms,
+                   "time=%s", slurm_time(t.most_ms.v, time));
     else
         slurm_fixed(out, "neither it nor its partition has a limit", "#SBATCH --time=UNLIMITED");
 }
@@ -178,25 +179,26 @@ static void ask_queue(struct slurm *c, struct buf *out, const struct sbatch_job 
     struct buf any = { 0 };
     size_t count;
 
-    ask(c, out, &k->name, "job-name=%s", k->name);
-    ask(c, out,
-        k->partition || slurm_is_implied(j->p) ? (const void *)&k->partition
-                                               : (const void *)&j->p->name,
-        "partition=%s", j->p ? j->p->name : SLURM_MAIN);
+    put_option(c, out, &k->name, "job-name=%s", k->name);
+    put_option(c, out,
+               k->partition || slurm_is_implied(j->p) ? (const void *)&k->partition
+                                                      : (const void *)&j->p->name,
+               "partition=%s", j->p ? j->p->name : SLURM_MAIN);
     /* The groups of the component as features, where its partition has others beside them. */
     free(slurm_partition_groups(c, j->p, &count));
     for (size_t i = 0; (n = spec_component_group(c->r->spec, j->k, i)); i++)
         buf_addf(&any, "%s%s", i ? "|" : "", n->name);
     if (count > spec_component_group_count(c->r->spec, j->k))
-        ask(c, out, &j->k->nodes, strchr(buf_str(&any), '|') ? "constraint='%s'" : "constraint=%s",
-            buf_str(&any));
+        put_option(c, out, &j->k->nodes,
+                   strchr(buf_str(&any), '|') ? "constraint='%s'" : "constraint=%s", buf_str(&any));
     buf_release(&any);
     if (q && c->s->accounting.enabled)
-        ask(c, out, k->qos ? (const void *)&k->qos : (const void *)&j->p->qos, "qos=%s", q->name);
+        put_option(c, out, k->qos ? (const void *)&k->qos : (const void *)&j->p->qos, "qos=%s",
+                   q->name);
     if (k->account && c->s->accounting.enabled)
-        ask(c, out, &k->account, "account=%s", k->account);
+        put_option(c, out, &k->account, "account=%s", k->account);
     if (k->time_limit_ms.known)
-        ask(c, out, &k->time_limit_ms, "time=%s", slurm_time(k->time_limit_ms.v, time));
+        put_option(c, out, &k->time_limit_ms, "time=%s", slurm_time(k->time_limit_ms.v, time));
     else
         ask_longest(c, out, j);
 }
@@ -230,18 +232,18 @@ static void ask_machines(struct slurm *c, struct buf *out, const struct sbatch_j
     bool part = slurm_job_shares(k) && slurm_sharing_of(c, j->n) != SLURM_SHARING_NONE;
     char type[SLURM_TYPE_MAX];
 
-    ask(c, out, &k->nodes_per_replica, "nodes=%" PRId64, slurm_job_nodes(k));
+    put_option(c, out, &k->nodes_per_replica, "nodes=%" PRId64, slurm_job_nodes(k));
     if (slurm_segment(c, k))
-        ask(c, out, &j->n->nvlink_domain, "segment=%" PRId64, slurm_segment(c, k));
+        put_option(c, out, &j->n->nvlink_domain, "segment=%" PRId64, slurm_segment(c, k));
     slurm_fixed(out, j->per_gpu ? "a task a GPU" : "a task a machine",
                 "#SBATCH --ntasks-per-node=%" PRId64, tasks);
     if (k->gpus)
-        ask(c, out, &k->gpus, "gres=%s:%" PRId64, gpu_gres(c, j, type), k->gpus);
+        put_option(c, out, &k->gpus, "gres=%s:%" PRId64, gpu_gres(c, j, type), k->gpus);
     else if (part)
-        ask(c, out, &k->pools, "gres=%s:%" PRId64, slurm_sharing_word(slurm_sharing_of(c, j->n)),
-            slurm_job_parts(c, k, j->n));
+        put_option(c, out, &k->pools, "gres=%s:%" PRId64,
+                   slurm_sharing_word(slurm_sharing_of(c, j->n)), slurm_job_parts(c, k, j->n));
     else if (slurm_job_shares(k) && j->n->gpus_per_node) /* a GPU or a MIG instance of its own */
-        ask(c, out, &k->pools, "gres=%s:1", gpu_gres(c, j, type));
+        put_option(c, out, &k->pools, "gres=%s:1", gpu_gres(c, j, type));
     ask_share(c, out, j, tasks, part);
     if (j->whole)
         slurm_fixed(out, "every GPU of the machine: nobody else beside it", "#SBATCH --exclusive");
@@ -252,8 +254,8 @@ static void ask_rest(struct slurm *c, struct buf *out, const struct sbatch_job *
     bool batch = j->k->kind == SPEC_COMPONENT_BATCH, array = batch && j->k->replicas > 1;
     char limit[SLURM_TIME_MAX];
 
-    ask(c, out, &j->k->restart, "%s",
-        j->k->restart == SPEC_RESTART_NEVER ? "no-requeue" : "requeue");
+    put_option(c, out, &j->k->restart, "%s",
+               j->k->restart == SPEC_RESTART_NEVER ? "no-requeue" : "requeue");
     slurm_fixed(out, "a requeued job goes on in the same file", "#SBATCH --open-mode=append");
     slurm_fixed(out, array ? "job, task" : "name, job", "#SBATCH --output=%s",
                 array ? "%x-%A_%a.out" : "%x-%j.out");
@@ -261,8 +263,8 @@ static void ask_rest(struct slurm *c, struct buf *out, const struct sbatch_job *
         slurm_fixed(out, "to the batch shell, so many seconds before the limit",
                     "#SBATCH --signal=B:USR1@%" PRId64, j->notice_s);
     if (array)
-        ask(c, out, &j->k->replicas, "array=0-%" PRId64 "%s", j->k->replicas - 1,
-            slurm_array_limit(c, j->k, limit));
+        put_option(c, out, &j->k->replicas, "array=0-%" PRId64 "%s", j->k->replicas - 1,
+                   slurm_array_limit(c, j->k, limit));
 }
 
 /* --- the launcher --- */
@@ -297,7 +299,7 @@ static struct launch launch_of(const struct spec_component *k, const char *modul
     return (struct launch){ any, 0 };
 }
 
-static void words(struct buf *out, const struct spec_strs *list, size_t skip)
+static void put_words(struct buf *out, const struct spec_strs *list, size_t skip)
 {
     for (size_t i = skip; i < list->count; i++) {
         buf_addc(out, ' ');
@@ -305,12 +307,12 @@ static void words(struct buf *out, const struct spec_strs *list, size_t skip)
     }
 }
 
-static void program(struct buf *out, const struct sbatch_job *j, struct launch l)
+static void put_program(struct buf *out, const struct sbatch_job *j, struct launch l)
 {
     if (l.option)
         buf_addf(out, " %s", l.option);
-    words(out, &j->k->command, l.skip);
-    words(out, &j->k->args, 0);
+    put_words(out, &j->k->command, l.skip);
+    put_words(out, &j->k->args, 0);
 }
 
 /* The launcher, as the command has it if it does. */
@@ -320,7 +322,7 @@ static void launch_word(struct buf *out, const struct sbatch_job *j, const char 
     quote_sh(out, host_names_launcher(j->k) ? j->k->command.items[0] : word);
 }
 
-/* The static rendezvous keeps the order of the machines; restarts are Slurm's, see ending(). */
+/* The static rendezvous keeps the order of the machines; restarts are Slurm's, see put_ending(). */
 static void launch_torchrun(struct buf *out, const struct sbatch_job *j)
 {
     bool own = host_brings_torch(j->k);
@@ -333,7 +335,7 @@ static void launch_torchrun(struct buf *out, const struct sbatch_job *j)
                   "--master-port=\"$MASTER_PORT\" \\\n"
                   "        --max-restarts=0");
     buf_addf(out, " --rdzv-conf=timeout=%" PRId64, slurm_seconds(j->t->rendezvous.timeout_ms));
-    program(out, j, launch_of(j->k, "-m", "--no-python"));
+    put_program(out, j, launch_of(j->k, "-m", "--no-python"));
 }
 
 /* Without ssh: every machine starts its own part, and learns the others from a host file. */
@@ -347,7 +349,7 @@ static void launch_deepspeed(struct buf *out, const struct sbatch_job *j)
     buf_adds(out, " --no_ssh --hostfile \"$hostfile\" "
                   "--node_rank \"$NODE_RANK\" \\\n"
                   "        --master_addr \"$MASTER_ADDR\" --master_port \"$MASTER_PORT\"");
-    program(out, j, launch_of(j->k, "--module", "--no_python"));
+    put_program(out, j, launch_of(j->k, "--module", "--no_python"));
 }
 
 static const char *mixed_precision(enum spec_precision p)
@@ -369,13 +371,13 @@ static void launch_accelerate(struct buf *out, const struct sbatch_job *j)
              "        --mixed_precision %s --dynamo_backend no",
              j->k->gpus * slurm_job_nodes(j->k) > 1 ? " --multi_gpu" : "",
              mixed_precision(j->t->precision));
-    program(out, j, launch_of(j->k, "-m", "--no_python"));
+    put_program(out, j, launch_of(j->k, "-m", "--no_python"));
 }
 
 static void launch_itself(struct buf *out, const struct sbatch_job *j)
 {
     buf_adds(out, "    set --");
-    program(out, j, (struct launch){ 0 });
+    put_program(out, j, (struct launch){ 0 });
 }
 
 /* What the job starts its command with; NULL: the command itself is started. */
@@ -404,7 +406,7 @@ static const char *launcher_program(const struct sbatch_job *j)
 }
 
 /* A launcher hides what its program ended with, so what must be there is looked for before. */
-static void preflight(struct buf *out, const struct sbatch_job *j)
+static void put_preflight(struct buf *out, const struct sbatch_job *j)
 {
     const struct spec_strs *cmd = &j->k->command;
     const char *first = launcher_program(j);
@@ -431,7 +433,7 @@ static void preflight(struct buf *out, const struct sbatch_job *j)
     }
 }
 
-static void launcher(struct slurm *c, struct buf *out, const struct sbatch_job *j)
+static void put_launcher(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     static void (*const by_framework[])(struct buf *, const struct sbatch_job *) = {
         [SPEC_FRAMEWORK_TORCHRUN] = launch_torchrun,
@@ -485,7 +487,7 @@ static const char RANK_END[] = "    \"$@\" <&0 &\n"
                                "    exit \"$rc\"\n"
                                "}\n";
 
-static void exports(struct slurm *c, struct buf *out, const struct spec_pairs *env)
+static void put_exports(struct slurm *c, struct buf *out, const struct spec_pairs *env)
 {
     for (size_t i = 0; i < env->count; i++) {
         buf_addf(out, "    export %s=", env->items[i].key);
@@ -531,8 +533,8 @@ static void node_function(struct slurm *c, struct buf *out, const struct sbatch_
                   "    trap '' USR1 # launchers and loaders live on; a trainer may handle it\n");
     node_ranks(out, j);
     fabric_exports(c, out, j->k);
-    exports(c, out, &c->r->spec->nccl.env);
-    exports(c, out, &j->k->env);
+    put_exports(c, out, &c->r->spec->nccl.env);
+    put_exports(c, out, &j->k->env);
     if (j->t && j->t->allocator) {
         buf_adds(out, "    export PYTORCH_CUDA_ALLOC_CONF=");
         quote_sh(out, j->t->allocator);
@@ -547,8 +549,8 @@ static void node_function(struct slurm *c, struct buf *out, const struct sbatch_
                   "    if command -v stoker >/dev/null; then\n"
                   "        eval \"$(stoker detect --env)\"\n"
                   "    fi\n");
-    preflight(out, j);
-    launcher(c, out, j);
+    put_preflight(out, j);
+    put_launcher(c, out, j);
     if (batch)
         buf_adds(out, "    # a sweep: the words of this task's line, quoted as in a shell\n"
                       "    if [ -n \"$TASK_ARGS\" ]; then\n"
@@ -559,7 +561,7 @@ static void node_function(struct slurm *c, struct buf *out, const struct sbatch_
 
 /* --- the batch shell --- */
 
-static void rendezvous(struct slurm *c, struct buf *out, const struct sbatch_job *j)
+static void put_rendezvous(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     buf_adds(out, "\nMASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n");
     if (j->t)
@@ -625,7 +627,7 @@ static bool goes_on(const struct sbatch_job *j)
 }
 
 /* The step runs in the background, so that the shell can hear of the notice. */
-static void step(struct slurm *c, struct buf *out, const struct sbatch_job *j)
+static void put_step(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     if (!goes_on(j)) {
         buf_adds(out, AT_LIMIT);
@@ -680,7 +682,7 @@ static void step(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 
 /* A trainer that saved itself may well exit with 0, so what ended on a notice starts again; a run
  * that was just through finds that out from its checkpoint. */
-static void ending(struct slurm *c, struct buf *out, const struct sbatch_job *j)
+static void put_ending(struct slurm *c, struct buf *out, const struct sbatch_job *j)
 {
     if (j->k->restart == SPEC_RESTART_NEVER) {
         buf_addf(out, "exit \"$rc\" # never restarted: %s\n", render_from(c->r, &j->k->restart));
@@ -733,13 +735,13 @@ static void job_file(struct slurm *c, const struct spec_component *k)
     render_head(c->r, out, "#", buf_str(&what));
     buf_adds(out, "set -u\n");
     buf_release(&what);
-    rendezvous(c, out, &j);
+    put_rendezvous(c, out, &j);
     if (k->kind == SPEC_COMPONENT_BATCH)
         task_line(out, &j);
     slurm_container(c, out, k);
     node_function(c, out, &j);
-    step(c, out, &j);
-    ending(c, out, &j);
+    put_step(c, out, &j);
+    put_ending(c, out, &j);
 }
 
 void slurm_sbatch(struct slurm *c)

@@ -16,7 +16,7 @@ static struct maybe lesser_of(struct maybe a, struct maybe b) /* unknown: no lim
     return !a.known || (b.known && b.v < a.v) ? b : a;
 }
 
-static bool above(struct maybe v, struct maybe limit) /* `v` unknown: as long as it may */
+static bool above_limit(struct maybe v, struct maybe limit) /* `v` unknown: as long as it may */
 {
     return v.known && limit.known && v.v > limit.v;
 }
@@ -27,17 +27,17 @@ static unsigned bars_of(const struct slurm *c, const struct spec_component *k,
     struct maybe gpus = maybe_of(k->gpus * slurm_job_nodes(k));
     unsigned bars = 0;
 
-    if (t->p && above(k->time_limit_ms, t->p->time_limit_ms))
+    if (t->p && above_limit(k->time_limit_ms, t->p->time_limit_ms))
         bars |= SLURM_BAR_PARTITION_TIME;
     if (t->a && !t->q && c->s->qos_count)
         bars |= SLURM_BAR_NO_QOS;
     if (t->a && t->q && !slurm_account_has(t->a, t->q))
         bars |= SLURM_BAR_ACCOUNT_QOS;
-    if (t->q && above(k->time_limit_ms, t->q->max_time_ms))
+    if (t->q && above_limit(k->time_limit_ms, t->q->max_time_ms))
         bars |= SLURM_BAR_QOS_TIME;
-    if (t->q && above(gpus, t->q->max_gpus))
+    if (t->q && above_limit(gpus, t->q->max_gpus))
         bars |= SLURM_BAR_QOS_GPUS;
-    if (t->a && above(gpus, t->a->max_gpus))
+    if (t->a && above_limit(gpus, t->a->max_gpus))
         bars |= SLURM_BAR_ACCOUNT_GPUS;
     if (!slurm_blocks_hold(c, k, t->p))
         bars |= SLURM_BAR_BLOCKS;
@@ -165,8 +165,8 @@ static const char *why_qos(const struct spec_component *k, const struct slurm_te
     return buf_str(out);
 }
 
-static const void *where(const struct slurm *c, const struct spec_component *k, const void *named,
-                         const void *wanted)
+static const void *term_where(const struct slurm *c, const struct spec_component *k,
+                              const void *named, const void *wanted)
 {
     if (spec_where(c->r->spec, named).line)
         return named;
@@ -179,11 +179,11 @@ static void refuse_gpus(struct slurm *c, const struct spec_component *k,
     int64_t gpus = k->gpus * slurm_job_nodes(k);
 
     if (t->bars & SLURM_BAR_QOS_GPUS)
-        render_refuse(c->r, where(c, k, &k->qos, &k->gpus), why_qos(k, t, hint),
+        render_refuse(c->r, term_where(c, k, &k->qos, &k->gpus), why_qos(k, t, hint),
                       "component '%s' needs %" PRId64 " GPUs and QOS '%s' gives a user %" PRId64,
                       k->name, gpus, t->q->name, t->q->max_gpus.v);
     if (t->bars & SLURM_BAR_ACCOUNT_GPUS)
-        render_refuse(c->r, where(c, k, &k->account, &k->gpus),
+        render_refuse(c->r, term_where(c, k, &k->account, &k->gpus),
                       k->account ? "The job would wait for ever."
                                  : "It names no account, and no other could run it.",
                       "component '%s' needs %" PRId64 " GPUs and account '%s' has %" PRId64,
@@ -196,7 +196,7 @@ static void refuse_blocks(struct slurm *c, const struct spec_component *k,
     const struct spec_node *n = slurm_blocks_miss(c, t->p);
 
     if (t->bars & SLURM_BAR_BLOCKS && n)
-        render_refuse(c->r, where(c, k, &k->partition, &k->nodes_per_replica),
+        render_refuse(c->r, term_where(c, k, &k->partition, &k->nodes_per_replica),
                       "Give those a partition without machines of blocks, or take Slurm 25.05 or "
                       "later.",
                       "component '%s' would wait for ever: partition '%s' gives jobs no machine of "
@@ -248,7 +248,7 @@ void slurm_terms_check(struct slurm *c, const struct spec_component *k)
         render_refuse(c->r, &k->qos, "Add it to the account's 'qos', or take another.",
                       "account '%s' may not use QOS '%s'", t.a->name, k->qos);
     if (t.bars & SLURM_BAR_NO_QOS)
-        render_refuse(c->r, where(c, k, &k->partition, &k->account),
+        render_refuse(c->r, term_where(c, k, &k->partition, &k->account),
                       "Add one of the account's to the partition's 'qos', or take another.",
                       "partition '%s' takes no QOS that account '%s' may use",
                       t.p ? t.p->name : SLURM_MAIN, t.a->name);

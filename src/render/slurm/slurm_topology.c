@@ -50,8 +50,8 @@ static void fabric_roots(const struct spec_fabric *f, struct slurm_names *roots)
     slurm_names_release(&below);
 }
 
-static void switches(struct slurm *c, struct buf *out, const struct spec_fabric *f,
-                     struct slurm_names *placed)
+static void put_switches(struct slurm *c, struct buf *out, const struct spec_fabric *f,
+                         struct slurm_names *placed)
 {
     buf_addf(out, "\n# fabric %s, %s\n", f->name, render_from(c->r, &f->name));
     for (size_t i = 0; i < f->switch_count; i++) {
@@ -112,8 +112,8 @@ static struct racked *racked_groups(const struct slurm *c, size_t *count)
     return out;
 }
 
-static void racks(struct slurm *c, struct buf *out, struct slurm_names *placed,
-                  struct slurm_names *roots)
+static void put_racks(struct slurm *c, struct buf *out, struct slurm_names *placed,
+                      struct slurm_names *roots)
 {
     size_t count;
     struct racked *g = racked_groups(c, &count);
@@ -211,10 +211,10 @@ void slurm_topology_conf(struct slurm *c)
         return;
     }
     if (f) {
-        switches(c, out, f, &placed);
+        put_switches(c, out, f, &placed);
         fabric_roots(f, &roots);
     } else {
-        racks(c, out, &placed, &roots);
+        put_racks(c, out, &placed, &roots);
     }
     slurm_names_sort(&placed);
     left_over(c, out, &placed, &roots);

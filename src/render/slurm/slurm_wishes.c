@@ -100,7 +100,7 @@ static void default_partition(struct slurm *c)
 }
 
 /* Accounts and QOS live in the accounting database. */
-static void accounting(struct slurm *c)
+static void accounting_wishes(struct slurm *c)
 {
     const struct spec_accounting *a = &c->s->accounting;
 
@@ -146,7 +146,7 @@ static bool gives_way(const struct slurm *c, const struct spec_partition *p)
 }
 
 /* A job that must go has one GraceTime, whoever pushes it aside. */
-static void graces(struct slurm *c, const struct spec_qos *q)
+static void grace_wishes(struct slurm *c, const struct spec_qos *q)
 {
     const struct spec_qos *longest = slurm_grace(c, q);
     char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
@@ -165,7 +165,7 @@ static void graces(struct slurm *c, const struct spec_qos *q)
     }
 }
 
-static void preemption(struct slurm *c)
+static void preemption_wishes(struct slurm *c)
 {
     enum slurm_preempt by = slurm_preempt_by(c);
 
@@ -180,7 +180,7 @@ static void preemption(struct slurm *c)
         const struct spec_qos *q = &c->s->qos[i];
 
         if (c->s->preempt != SPEC_PREEMPT_SUSPEND)
-            graces(c, q);
+            grace_wishes(c, q);
         else if (is_said(c, &q->grace_ms))
             render_warn(c->r, &q->grace_ms, "Set 'preempt: requeue'.",
                         "a job that is suspended gets no time before: 'grace' of QOS '%s' is not "
@@ -242,7 +242,7 @@ static void idle_groups(struct slurm *c)
     slurm_names_release(&listed);
 }
 
-static void sharing(struct slurm *c, const struct spec_node *n)
+static void sharing_wishes(struct slurm *c, const struct spec_node *n)
 {
     if (!n->gpu || !slurm_has(c, n))
         return;
@@ -287,7 +287,7 @@ static bool on_shared_storage(const struct slurm *c, const char *path)
     return false;
 }
 
-static void controllers(struct slurm *c)
+static void controller_wishes(struct slurm *c)
 {
     int64_t machines = 0;
 
@@ -312,7 +312,7 @@ static void controllers(struct slurm *c)
                     "no machine sleeps: none of the cluster's is spot or on_demand");
 }
 
-static void fabrics(struct slurm *c)
+static void fabric_wishes(struct slurm *c)
 {
     const struct spec_fabric *first = NULL;
 
@@ -335,7 +335,7 @@ static void fabrics(struct slurm *c)
 
 /* --- NVLink across machines --- */
 
-static void imex(struct slurm *c, const struct spec_node *n)
+static void imex_wishes(struct slurm *c, const struct spec_node *n)
 {
     int64_t over;
 
@@ -409,7 +409,7 @@ static void partition_blocks(struct slurm *c, const struct spec_partition *p)
 /* --- jobs --- */
 
 /* Without an image a job sees the machine's own paths. */
-static void mounts(struct slurm *c, const struct spec_component *k)
+static void mount_wishes(struct slurm *c, const struct spec_component *k)
 {
     for (size_t i = 0; !k->image && i < k->mount_count; i++) {
         const struct spec_mount *m = &k->mounts[i];
@@ -430,7 +430,7 @@ static void job_wishes(struct slurm *c, const struct spec_component *k)
                     "Set 'software.container_runtime: true' where one is on every machine.",
                     "Slurm runs the image of '%s' only where %sapptainer is installed", k->name,
                     str_ends(k->image, ".sif") ? "" : "pyxis or ");
-    mounts(c, k);
+    mount_wishes(c, k);
     job_domain(c, k);
     if (k->build && !k->image)
         render_warn(c->r, &k->build->base, "Name the image that is built as 'image'.",
@@ -460,15 +460,15 @@ void slurm_wishes(struct slurm *c)
     for (size_t i = 0; slurm_implied(c, i); i++)
         partition_blocks(c, slurm_implied(c, i));
     default_partition(c);
-    accounting(c);
-    preemption(c);
+    accounting_wishes(c);
+    preemption_wishes(c);
     idle_groups(c);
     for (size_t i = 0; i < s->node_count; i++) {
-        sharing(c, &s->nodes[i]);
-        imex(c, &s->nodes[i]);
+        sharing_wishes(c, &s->nodes[i]);
+        imex_wishes(c, &s->nodes[i]);
     }
-    controllers(c);
-    fabrics(c);
+    controller_wishes(c);
+    fabric_wishes(c);
     for (size_t i = 0; i < s->component_count; i++)
         if (slurm_is_job(&s->components[i]))
             job_wishes(c, &s->components[i]);

@@ -55,7 +55,7 @@ static void after_driver(struct systemd_unit *u)
                      "StartLimitIntervalSec=0\n");
 }
 
-static void notify(struct systemd_unit *u, const char *env)
+static void put_notify(struct systemd_unit *u, const char *env)
 {
     unit_section(u, "Service");
     buf_addf(u->out, "Type=notify\nNotifyAccess=main\n# options of the site: %s\n", env);
@@ -63,7 +63,7 @@ static void notify(struct systemd_unit *u, const char *env)
     buf_addf(u->out, "EnvironmentFile=-/etc/default/%s\n", env);
 }
 
-static void install(struct systemd_unit *u)
+static void put_install(struct systemd_unit *u)
 {
     unit_section(u, "Install");
     buf_adds(u->out, "WantedBy=multi-user.target\n");
@@ -71,7 +71,7 @@ static void install(struct systemd_unit *u)
 
 /* ---- the agent ---- */
 
-static void history(struct systemd_unit *u)
+static void put_history(struct systemd_unit *u)
 {
     struct buf path = { 0 };
 
@@ -80,7 +80,7 @@ static void history(struct systemd_unit *u)
     buf_release(&path);
 }
 
-static void agent(struct render *r, const struct host_plan *p)
+static void agent_write(struct render *r, const struct host_plan *p)
 {
     const struct spec_agent *a = &r->spec->agent;
     struct systemd_unit u =
@@ -93,9 +93,9 @@ static void agent(struct render *r, const struct host_plan *p)
     buf_adds(u.out, "Description=stoker node agent\nDocumentation=man:stoker-agent(1)\n");
     after_driver(&u);
     unit_needs_own(&u, true, false);
-    notify(&u, "stoker-agent");
+    put_notify(&u, "stoker-agent");
     buf_adds(u.out, "ExecStart=stoker agent --quiet -f " UNIT_ETC "/stoker.yaml --history ");
-    history(&u);
+    put_history(&u);
     buf_adds(u.out, " $STOKER_AGENT_OPTIONS\n"
                     "ExecReload=/bin/kill -HUP $MAINPID\n"
                     "Restart=always\n"
@@ -113,7 +113,7 @@ static void agent(struct render *r, const struct host_plan *p)
     unit_harden(&u, UNIT_HARD_OWN, false);
     unit_low_port(&u, &a->port);
     unit_low_port(&u, &a->metrics_port);
-    install(&u);
+    put_install(&u);
 }
 
 /* ---- the model server ---- */
@@ -191,7 +191,7 @@ static void check_twins(struct render *r, const struct host_plan *p)
     }
 }
 
-static void serve(struct render *r, const struct host_plan *p)
+static void serve_write(struct render *r, const struct host_plan *p)
 {
     const struct spec_serve *v = &r->spec->serve;
     bool loose = host_models_loose(r->spec);
@@ -214,7 +214,7 @@ static void serve(struct render *r, const struct host_plan *p)
             unit_line(&u, NULL, "# the same models, a process each\nConflicts=%s", name);
         }
     unit_needs_own(&u, false, true);
-    notify(&u, "stoker-serve");
+    put_notify(&u, "stoker-serve");
     buf_adds(u.out, "ExecStart=stoker serve --quiet -f " UNIT_ETC "/serve.yaml "
                     "$STOKER_SERVE_OPTIONS\n"
                     "ExecReload=/bin/kill -HUP $MAINPID\n"
@@ -226,12 +226,12 @@ static void serve(struct render *r, const struct host_plan *p)
     unit_harden(&u, UNIT_HARD_ENGINE, false);
     unit_low_port(&u, &v->port);
     unit_low_port(&u, &v->rerank_port);
-    install(&u);
+    put_install(&u);
 }
 
 /* ---- both ---- */
 
-static void up(struct render *r, const struct host_plan *p)
+static void up_write(struct render *r, const struct host_plan *p)
 {
     const struct spec_serve *v = &r->spec->serve;
     const struct spec_agent *w = &r->spec->agent;
@@ -244,9 +244,9 @@ static void up(struct render *r, const struct host_plan *p)
                     "Conflicts=stoker-agent.service stoker-serve.service\n");
     after_driver(&u);
     unit_needs_own(&u, true, true);
-    notify(&u, "stoker-up");
+    put_notify(&u, "stoker-up");
     buf_addf(u.out, "ExecStart=stoker up -f " UNIT_ETC "/stoker.yaml --history ");
-    history(&u);
+    put_history(&u);
     buf_adds(u.out, " $STOKER_UP_OPTIONS\n"
                     "ExecReload=/bin/kill -HUP $MAINPID\n"
                     "Restart=always\n"
@@ -260,7 +260,7 @@ static void up(struct render *r, const struct host_plan *p)
     unit_low_port(&u, &v->rerank_port);
     unit_low_port(&u, &w->port);
     unit_low_port(&u, &w->metrics_port);
-    install(&u);
+    put_install(&u);
 }
 
 /* ---- user, folders, what starts with the machine ---- */
@@ -280,7 +280,7 @@ static void sysuser_of(const struct render *r, struct buf *out, const struct spe
     buf_addf(out, "# %s\nu %s -\n", render_from(r, &c->user), name);
 }
 
-static void sysusers(struct render *r)
+static void sysusers_write(struct render *r)
 {
     const struct spec_systemd *t = r->targets->systemd;
     struct buf *out = render_file(r, "systemd/sysusers.d/stoker.conf");
@@ -304,8 +304,8 @@ struct folders { /* where the folders of the units are written */
                   * mounted, the others */
 };
 
-static void folder(const struct folders *f, const char *path, const char *user, const char *group,
-                   const void *member)
+static void folder_add(const struct folders *f, const char *path, const char *user,
+                       const char *group, const void *member)
 {
     const struct spec_storage *on = systemd_share_of(f->r->spec, path);
 
@@ -334,33 +334,33 @@ static void batch_folders(const struct folders *f, const struct host_plan *p)
 
     if (!v->batch_dir)
         return;
-    folder(f, v->batch_dir, t->user, t->group, &v->batch_dir);
+    folder_add(f, v->batch_dir, t->user, t->group, &v->batch_dir);
     for (size_t i = 0; i < p->count; i++) {
         const struct host_run *run = &p->runs[i];
 
         if (run->replica || !host_is_server(run->c))
             continue;
         host_batch_dir(v, run, path, sizeof(path));
-        folder(f, path, run->c->user ? run->c->user : t->user, f->shared ? "root" : "-", NULL);
+        folder_add(f, path, run->c->user ? run->c->user : t->user, f->shared ? "root" : "-", NULL);
     }
 }
 
-static void folders(const struct folders *f, const struct host_plan *p)
+static void folders_collect(const struct folders *f, const struct host_plan *p)
 {
     const struct spec_systemd *t = f->r->targets->systemd;
 
-    folder(f, t->state_dir, t->user, t->group, &t->state_dir);
-    folder(f, t->log_dir, t->user, t->group, &t->log_dir);
+    folder_add(f, t->state_dir, t->user, t->group, &t->state_dir);
+    folder_add(f, t->log_dir, t->user, t->group, &t->log_dir);
     batch_folders(f, p);
 }
 
-static void tmpfiles(struct render *r, const struct host_plan *p)
+static void tmpfiles_write(struct render *r, const struct host_plan *p)
 {
     const struct spec_systemd *t = r->targets->systemd;
     struct buf *out = render_file(r, "systemd/tmpfiles.d/stoker.conf");
 
     render_head(r, out, "#", "Folders of the units.");
-    folders(&(struct folders){ .r = r, .out = out }, p);
+    folders_collect(&(struct folders){ .r = r, .out = out }, p);
     buf_adds(out, "# control socket of the agent, and where jobs of all users say how they go\n");
     buf_addf(out, "d /run/stoker 0755 %s %s -\n", t->user, t->group);
     buf_adds(out, "d /run/stoker/jobs 1777 root root -\n");
@@ -368,7 +368,7 @@ static void tmpfiles(struct render *r, const struct host_plan *p)
     buf_addf(out, "z " UNIT_ETC "/stoker.yaml 0640 root %s -\n", t->group);
 }
 
-static void preset(struct render *r, const struct host_plan *p)
+static void preset_write(struct render *r, const struct host_plan *p)
 {
     struct buf *out = render_file(r, "systemd/50-stoker.preset");
     const struct spec_agent *a = &r->spec->agent;
@@ -470,12 +470,12 @@ static const char SHARE[] =
     "    missing=1\n"
     "}\n";
 
-static bool shares(struct render *r, const struct host_plan *p, struct buf *out)
+static bool put_shares(struct render *r, const struct host_plan *p, struct buf *out)
 {
     struct buf lines = { 0 };
     bool any;
 
-    folders(&(struct folders){ .r = r, .out = &lines, .shared = true }, p);
+    folders_collect(&(struct folders){ .r = r, .out = &lines, .shared = true }, p);
     any = lines.len > 0;
     if (any)
         buf_addf(out, "%smissing=\n%s", SHARE, buf_str(&lines));
@@ -521,7 +521,7 @@ static void install_script(struct render *r, const struct host_plan *p)
         quote_sh(out, r->targets->systemd->group);
         buf_adds(out, "\n");
     }
-    shared = shares(r, p, out);
+    shared = put_shares(r, p, out);
     buf_adds(out, START);
     if (shared)
         buf_adds(out, "[ -z \"$missing\" ] || exit 1 # a folder of the network, see above\n");
@@ -569,7 +569,7 @@ static void fetch_script(struct render *r, struct host_plan *p)
     (void)host_fetch_script(r, "systemd/models.sh", p->models, of, n);
 }
 
-static void specs(struct render *r, const struct host_plan *p)
+static void specs_write(struct render *r, const struct host_plan *p)
 {
     struct buf *out = render_file(r, "systemd/etc/stoker.yaml");
 
@@ -591,15 +591,15 @@ void render_systemd(struct render *r)
     fetch_script(r, &p);
     check_server_ports(r, &p);
     check_twins(r, &p);
-    agent(r, &p);
-    serve(r, &p);
-    up(r, &p);
+    agent_write(r, &p);
+    serve_write(r, &p);
+    up_write(r, &p);
     for (size_t i = 0; i < p.count; i++)
         systemd_component(r, &p, &p.runs[i]);
-    sysusers(r);
-    tmpfiles(r, &p);
-    preset(r, &p);
-    specs(r, &p);
+    sysusers_write(r);
+    tmpfiles_write(r, &p);
+    preset_write(r, &p);
+    specs_write(r, &p);
     install_script(r, &p);
     host_plan_release(&p);
 }

@@ -30,7 +30,7 @@ static const char OWN[] = "UMask=0027\n"
                           "SystemCallErrorNumber=EPERM\n"
                           "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n";
 
-static void devices(struct systemd_unit *u, enum unit_hard how, bool rdma)
+static void put_devices(struct systemd_unit *u, enum unit_hard how, bool rdma)
 {
     buf_adds(u->out,
              "# GPUs: the driver's device groups, whichever are there when the unit starts\n"
@@ -62,7 +62,7 @@ void unit_harden(struct systemd_unit *u, enum unit_hard how, bool rdma)
                          "AmbientCapabilities=CAP_SYSLOG\n");
     else
         buf_adds(u->out, "CapabilityBoundingSet=\n");
-    devices(u, how, rdma);
+    put_devices(u, how, rdma);
 }
 
 void unit_low_port(struct systemd_unit *u, const int64_t *port)
@@ -75,8 +75,8 @@ void unit_low_port(struct systemd_unit *u, const int64_t *port)
 
 /* A folder below the one systemd keeps for its kind is made by it; another one is made by
  * tmpfiles.d and only opened for writing here. */
-static void dir(struct systemd_unit *u, const char *key, const char *root, const char *path,
-                const char *below, const void *member)
+static void put_dir(struct systemd_unit *u, const char *key, const char *root, const char *path,
+                    const char *below, const void *member)
 {
     size_t len = strlen(root);
     bool kept = str_starts(path, root) && path[len] && !strchr(path, ':');
@@ -99,15 +99,15 @@ void unit_batch_dir(struct systemd_unit *u, const struct host_run *run)
     if (!v->batch_dir)
         return;
     host_batch_dir(v, run, path, sizeof(path));
-    dir(u, "StateDirectory", "/var/lib/", path, NULL, &v->batch_dir);
+    put_dir(u, "StateDirectory", "/var/lib/", path, NULL, &v->batch_dir);
 }
 
 void unit_dirs(struct systemd_unit *u, const char *below)
 {
     const struct spec_systemd *t = u->r->targets->systemd;
 
-    dir(u, "StateDirectory", "/var/lib/", t->state_dir, below, &t->state_dir);
-    dir(u, "LogsDirectory", "/var/log/", t->log_dir, below, &t->log_dir);
+    put_dir(u, "StateDirectory", "/var/lib/", t->state_dir, below, &t->state_dir);
+    put_dir(u, "LogsDirectory", "/var/log/", t->log_dir, below, &t->log_dir);
     if (below)
         buf_addf(u->out,
                  "CacheDirectory=stoker/%s\nEnvironment=XDG_CACHE_HOME=/var/cache/stoker/%s\n",

@@ -255,7 +255,7 @@ static bool is_elsewhere(const struct host_run *a, const struct host_run *b)
 
 /* ---- [Unit] ---- */
 
-static void wants(struct systemd_unit *u, const struct host_run *run)
+static void put_wants(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
@@ -285,7 +285,7 @@ static void wants(struct systemd_unit *u, const struct host_run *run)
     }
 }
 
-static void head(struct systemd_unit *u, const struct host_run *run)
+static void put_head(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     const struct spec_training *t = c->training;
@@ -297,7 +297,7 @@ static void head(struct systemd_unit *u, const struct host_run *run)
         unit_line(u, c, "Description=%s", run->name);
     buf_adds(u->out, "After=network-online.target remote-fs.target nvidia-persistenced.service "
                      "nvidia-fabricmanager.service\nWants=network-online.target\n");
-    wants(u, run);
+    put_wants(u, run);
     unit_needs_component(u, run);
     if (host_is_server(c))
         buf_addf(u->out, "Conflicts=%sstoker-up.service\n",
@@ -314,7 +314,7 @@ static void head(struct systemd_unit *u, const struct host_run *run)
 /* ---- [Service] ---- */
 
 /* The program is found by env, so that one that is missing fails the start and not the load. */
-static void exec(struct systemd_unit *u, const struct host_run *run, struct arena *a)
+static void put_exec(struct systemd_unit *u, const struct host_run *run, struct arena *a)
 {
     const struct spec_component *c = run->c;
     struct host_serve how = { .spec = arena_printf(a, UNIT_ETC "/component-%s.yaml", c->name) };
@@ -356,7 +356,7 @@ static void exec(struct systemd_unit *u, const struct host_run *run, struct aren
         buf_adds(u->out, "ExecReload=/bin/kill -HUP $MAINPID\n");
 }
 
-static void environment(struct systemd_unit *u, const struct host_run *run, struct arena *a)
+static void put_environment(struct systemd_unit *u, const struct host_run *run, struct arena *a)
 {
     struct host_envs e = { 0 };
     struct buf list = { 0 };
@@ -394,7 +394,7 @@ static void path_line(struct systemd_unit *u, const char *key, const char *path,
 }
 
 /* A storage at another place than the machine's is bound there. */
-static void mount(struct systemd_unit *u, const struct spec_mount *m, struct arena *a)
+static void put_mount(struct systemd_unit *u, const struct spec_mount *m, struct arena *a)
 {
     const struct spec_storage *s = spec_storage_find(u->r->spec, m->storage);
     bool ro = m->read_only || s->read_only, needed = spec_storage_is_shared_fs(s->kind);
@@ -416,7 +416,7 @@ static void mount(struct systemd_unit *u, const struct spec_mount *m, struct are
               needed, &m->path);
 }
 
-static void paths(struct systemd_unit *u, const struct host_run *run, struct arena *a)
+static void put_paths(struct systemd_unit *u, const struct host_run *run, struct arena *a)
 {
     const struct spec_component *c = run->c;
 
@@ -425,7 +425,7 @@ static void paths(struct systemd_unit *u, const struct host_run *run, struct are
         path_line(u, "ReadWritePaths", c->workdir, false, &c->workdir);
     }
     for (size_t i = 0; i < c->mount_count; i++)
-        mount(u, &c->mounts[i], a);
+        put_mount(u, &c->mounts[i], a);
     if (host_is_server(c))
         unit_batch_dir(u, run);
     if (c->training && c->training->checkpoint.path)
@@ -433,7 +433,7 @@ static void paths(struct systemd_unit *u, const struct host_run *run, struct are
                   &c->training->checkpoint.path);
 }
 
-static void limits(struct systemd_unit *u, const struct host_run *run)
+static void put_limits(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     struct maybe cpus = host_cpus(run), memory = host_memory(run);
@@ -450,7 +450,7 @@ static void limits(struct systemd_unit *u, const struct host_run *run)
         unit_line(u, &c->time_limit_ms, "RuntimeMaxSec=%" PRId64 "ms", c->time_limit_ms.v);
 }
 
-static void restart(struct systemd_unit *u, const struct host_run *run)
+static void put_restart(struct systemd_unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
@@ -481,16 +481,16 @@ void systemd_component(struct render *r, const struct host_plan *p, const struct
     if (c->health)
         buf_addf(u.out, "# health (%s): systemd asks nobody; the agent's alerts do.\n",
                  render_from(r, c->health));
-    head(&u, run);
+    put_head(&u, run);
     unit_section(&u, "Service");
     buf_addf(u.out, "Type=%s\n", host_is_server(c) ? "notify\nNotifyAccess=main" : "exec");
     unit_user(&u, c);
-    environment(&u, run, &a);
-    exec(&u, run, &a);
-    restart(&u, run);
+    put_environment(&u, run, &a);
+    put_exec(&u, run, &a);
+    put_restart(&u, run);
     unit_dirs(&u, c->name);
-    paths(&u, run, &a);
-    limits(&u, run);
+    put_paths(&u, run, &a);
+    put_limits(&u, run);
     unit_harden(&u, host_is_server(c) ? UNIT_HARD_ENGINE : UNIT_HARD_COMPONENT, uses_rdma(&u, c));
     for (size_t i = 0; i < c->port_count; i++)
         unit_low_port(&u, &c->ports[i].port);

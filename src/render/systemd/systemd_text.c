@@ -12,7 +12,7 @@
 
 enum { USER_NAME_MAX = 31 };
 
-static bool plain(const char *s)
+static bool is_plain(const char *s)
 {
     for (const char *p = s; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("_-./:=@,+", *p))
@@ -20,9 +20,9 @@ static bool plain(const char *s)
     return *s && !strchr("+@:=", *s);
 }
 
-static void word(struct buf *out, const char *s, bool dollars)
+static void put_word(struct buf *out, const char *s, bool dollars)
 {
-    if (plain(s)) {
+    if (is_plain(s)) {
         buf_adds(out, s);
         return;
     }
@@ -44,15 +44,15 @@ static void word(struct buf *out, const char *s, bool dollars)
 
 void unit_exec_word(struct buf *out, const char *s)
 {
-    word(out, s, true);
+    put_word(out, s, true);
 }
 
 void unit_list_word(struct buf *out, const char *s)
 {
-    word(out, s, false);
+    put_word(out, s, false);
 }
 
-static void origin(struct systemd_unit *u, const void *member)
+static void put_origin(struct systemd_unit *u, const void *member)
 {
     if (member)
         buf_addf(u->out, "# %s\n", render_from(u->r, member));
@@ -69,7 +69,7 @@ void unit_text(struct systemd_unit *u, const char *key, const char *value, const
                       "%s= of a unit cannot hold this text", key);
         return;
     }
-    origin(u, member);
+    put_origin(u, member);
     buf_addf(u->out, "%s=", key);
     for (const char *p = value; *p; p++) {
         if (*p == '%')
@@ -83,7 +83,7 @@ void unit_line(struct systemd_unit *u, const void *member, const char *fmt, ...)
 {
     va_list ap;
 
-    origin(u, member);
+    put_origin(u, member);
     va_start(ap, fmt);
     buf_vaddf(u->out, fmt, ap);
     va_end(ap);

@@ -5,7 +5,7 @@
 #include "base/text/utf8.h"
 #include "render/text/quote_int.h"
 
-static bool alnum(char c)
+static bool is_alnum(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
@@ -19,7 +19,7 @@ static bool is_assignment(const char *s)
 {
     const char *p = s;
 
-    while (alnum(*p) || *p == '_')
+    while (is_alnum(*p) || *p == '_')
         p++;
     return *p == '=' && (p == s || *s < '0' || *s > '9');
 }
@@ -29,7 +29,7 @@ static bool sh_bare(const char *s)
     if (!*s || is_assignment(s))
         return false;
     for (const char *p = s; *p; p++)
-        if (!alnum(*p) && !strchr("_-./:=@%+,", *p))
+        if (!is_alnum(*p) && !strchr("_-./:=@%+,", *p))
             return false;
     for (size_t i = 0; i < sizeof(SH_WORDS) / sizeof(*SH_WORDS); i++)
         if (str_eq(s, SH_WORDS[i]))
@@ -117,7 +117,7 @@ void dns_name(char *out, const char *name)
     for (const char *p = name; *p && n < SPEC_NAME_MAX; p++) {
         char c = *p >= 'A' && *p <= 'Z' ? (char)(*p + ('a' - 'A')) : *p;
 
-        if (!alnum(c))
+        if (!is_alnum(c))
             c = '-';
         if (c == '-' && n == 0)
             continue;

@@ -40,7 +40,7 @@ static uint32_t hash_of(const char *p, size_t len)
     return h;
 }
 
-static struct lines split(struct render_text t)
+static struct lines split_lines(struct render_text t)
 {
     size_t cap = 16;
     struct lines l = { .v = xcalloc(cap, sizeof(*l.v)) };
@@ -56,7 +56,7 @@ static struct lines split(struct render_text t)
     return l;
 }
 
-static bool same(const struct diff_line *a, const struct diff_line *b)
+static bool same_line(const struct diff_line *a, const struct diff_line *b)
 {
     return a->hash == b->hash && a->len == b->len && !memcmp(a->p, b->p, a->len);
 }
@@ -67,7 +67,7 @@ struct round { /* x reached on each diagonal -d, -d + 2 .. d after d edits */
     int *x;
 };
 
-static int reached(const struct round *r, int d, int k)
+static int reached_x(const struct round *r, int d, int k)
 {
     return r[d].x[k + d];
 }
@@ -75,22 +75,22 @@ static int reached(const struct round *r, int d, int k)
 /* Does the way to diagonal k in round d come from above, that is by putting a line in? */
 static bool comes_down(const struct round *r, int d, int k)
 {
-    return k == -d || (k != d && reached(r, d - 1, k - 1) < reached(r, d - 1, k + 1));
+    return k == -d || (k != d && reached_x(r, d - 1, k - 1) < reached_x(r, d - 1, k + 1));
 }
 
 /* Rounds until the end is reached; returns how many edits it took, -1: more than the limit. */
-static int search(const struct diff_line *a, int n, const struct diff_line *b, int m,
-                  struct round *r)
+static int search_edits(const struct diff_line *a, int n, const struct diff_line *b, int m,
+                        struct round *r)
 {
     for (int d = 0; d <= DIFF_EDITS_MAX && d <= n + m; d++) {
         r[d].x = xcalloc(2 * (size_t)d + 1, sizeof(*r[d].x));
         for (int k = -d; k <= d; k += 2) {
             int x = !d                    ? 0
-                    : comes_down(r, d, k) ? reached(r, d - 1, k + 1)
-                                          : reached(r, d - 1, k - 1) + 1;
+                    : comes_down(r, d, k) ? reached_x(r, d - 1, k + 1)
+                                          : reached_x(r, d - 1, k - 1) + 1;
             int y = x - k;
 
-            while (x < n && y >= 0 && y < m && same(&a[x], &b[y])) {
+            while (x < n && y >= 0 && y < m && same_line(&a[x], &b[y])) {
                 x++;
                 y++;
             }
@@ -109,7 +109,7 @@ static void mark_way(const struct round *r, int d, int n, int m, struct edits e)
     for (; d > 0; d--) {
         int k = x - y;
         bool down = comes_down(r, d, k);
-        int from = reached(r, d - 1, down ? k + 1 : k - 1);
+        int from = reached_x(r, d - 1, down ? k + 1 : k - 1);
 
         y = from - (down ? k + 1 : k - 1);
         x = from;
@@ -120,12 +120,12 @@ static void mark_way(const struct round *r, int d, int n, int m, struct edits e)
     }
 }
 
-static void mark(const struct diff_line *a, size_t n, const struct diff_line *b, size_t m,
-                 struct edits e)
+static void mark_edits(const struct diff_line *a, size_t n, const struct diff_line *b, size_t m,
+                       struct edits e)
 {
     struct round *r = xcalloc(DIFF_EDITS_MAX + 1, sizeof(*r));
     bool fits = n < INT32_MAX / 4 && m < INT32_MAX / 4;
-    int d = fits ? search(a, (int)n, b, (int)m, r) : -1;
+    int d = fits ? search_edits(a, (int)n, b, (int)m, r) : -1;
 
     if (d >= 0) {
         mark_way(r, d, (int)n, (int)m, e);
@@ -201,14 +201,14 @@ static struct edits edits_of(const struct lines *x, const struct lines *y)
     struct edits e = { xcalloc(x->count + 1, sizeof(bool)), xcalloc(y->count + 1, sizeof(bool)) };
     size_t head = 0, tail = 0;
 
-    while (head < x->count && head < y->count && same(&x->v[head], &y->v[head]))
+    while (head < x->count && head < y->count && same_line(&x->v[head], &y->v[head]))
         head++;
     while (tail < x->count - head && tail < y->count - head &&
-           same(&x->v[x->count - tail - 1], &y->v[y->count - tail - 1]))
+           same_line(&x->v[x->count - tail - 1], &y->v[y->count - tail - 1]))
         tail++;
     if (x->count + y->count > 2 * (head + tail))
-        mark(x->v + head, x->count - head - tail, y->v + head, y->count - head - tail,
-             (struct edits){ e.out + head, e.in + head });
+        mark_edits(x->v + head, x->count - head - tail, y->v + head, y->count - head - tail,
+                   (struct edits){ e.out + head, e.in + head });
     return e;
 }
 
@@ -220,7 +220,7 @@ static void edits_release(struct edits *e)
 
 void render_diff_text(struct render_text a, struct render_text b, struct buf *out)
 {
-    struct lines x = split(a), y = split(b);
+    struct lines x = split_lines(a), y = split_lines(b);
     struct edits e = edits_of(&x, &y);
     struct diff_span s = { 0 };
 
@@ -274,7 +274,7 @@ static void side_next(const struct lines *base, struct diff_side *s, size_t i, s
 
 static void side_begin(const struct lines *base, struct diff_side *s, struct render_text text)
 {
-    s->lines = split(text);
+    s->lines = split_lines(text);
     s->edits = edits_of(base, &s->lines);
     side_next(base, s, 0, 0);
 }
@@ -299,7 +299,7 @@ static bool sides_agree(const struct diff_side *x, const struct diff_side *y)
     if (x->at.a0 != y->at.a0 || x->at.a1 != y->at.a1 || n != y->at.b1 - y->at.b0)
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!same(&x->lines.v[x->at.b0 + i], &y->lines.v[y->at.b0 + i]))
+        if (!same_line(&x->lines.v[x->at.b0 + i], &y->lines.v[y->at.b0 + i]))
             return false;
     return true;
 }
@@ -316,7 +316,7 @@ static void side_take(const struct lines *base, struct diff_side *s, size_t *don
 bool render_merge_text(struct render_text base, struct render_text mine, struct render_text theirs,
                        struct buf *out)
 {
-    struct lines b = split(base);
+    struct lines b = split_lines(base);
     struct diff_side x = { 0 }, y = { 0 };
     size_t done = 0;
     bool ok = true;

@@ -19,17 +19,17 @@ enum { KEY_MAX = 160 }; /* bytes of a simple key: YAML has 1024 characters, esca
 static const char *const WORDS[] = { "y",    "n",     "yes",  "no",   "on",  "off",
                                      "true", "false", "null", "none", "nan", "inf" };
 
-static bool letter(char c)
+static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool bare(const char *s)
+static bool is_bare(const char *s)
 {
-    if (!letter(*s) && *s != '/')
+    if (!is_letter(*s) && *s != '/')
         return false;
     for (const char *p = s; *p; p++)
-        if (!letter(*p) && !(*p >= '0' && *p <= '9') && !strchr("_-./", *p))
+        if (!is_letter(*p) && !(*p >= '0' && *p <= '9') && !strchr("_-./", *p))
             return false;
     for (size_t i = 0; i < sizeof(WORDS) / sizeof(*WORDS); i++)
         if (!strcasecmp(s, WORDS[i]))
@@ -38,7 +38,7 @@ static bool bare(const char *s)
 }
 
 /* A part of a text with JSON's escapes, without the quotes around it. */
-static void quoted(struct buf *b, const char *s, size_t len)
+static void put_quoted(struct buf *b, const char *s, size_t len)
 {
     struct buf part = { 0 };
     struct json_out w;
@@ -57,13 +57,13 @@ static bool needs_escape(uint32_t c)
            (c & 0xfffe) == 0xfffe;
 }
 
-static void text(struct buf *b, const char *s)
+static void put_text(struct buf *b, const char *s)
 {
     size_t left = strlen(s), n;
     const char *from = s;
     uint32_t c = 0;
 
-    if (bare(s)) {
+    if (is_bare(s)) {
         buf_adds(b, s);
         return;
     }
@@ -73,11 +73,11 @@ static void text(struct buf *b, const char *s)
         n = n ? n : 1;
         if (n == 1 ? *s != 0x7f : !needs_escape(c))
             continue;
-        quoted(b, from, (size_t)(s - from));
+        put_quoted(b, from, (size_t)(s - from));
         buf_addf(b, c > 0xffff ? "\\U%08x" : "\\u%04x", c);
         from = s + n;
     }
-    quoted(b, from, (size_t)(s - from));
+    put_quoted(b, from, (size_t)(s - from));
     buf_addc(b, '"');
 }
 
@@ -106,7 +106,7 @@ static void finish_line(struct yaml_out *y)
     buf_addc(y->buf, '\n');
 }
 
-static void indent(struct yaml_out *y)
+static void put_indent(struct yaml_out *y)
 {
     if (!y->same_line)
         buf_fill(y->buf, ' ', 2 * (size_t)(y->depth - 1));
@@ -119,18 +119,18 @@ static void open_line(struct yaml_out *y, const char *key)
     assert(y->depth > 0 && y->seq[y->depth - 1] == !key);
     finish_line(y);
     y->empty[y->depth - 1] = false;
-    indent(y);
+    put_indent(y);
     if (!key) {
         buf_addc(y->buf, '-');
         return;
     }
     if (strlen(key) > KEY_MAX) { /* readers look no further for the colon of a simple one */
         buf_adds(y->buf, "? ");
-        text(y->buf, key);
+        put_text(y->buf, key);
         buf_addc(y->buf, '\n');
-        indent(y);
+        put_indent(y);
     } else {
-        text(y->buf, key);
+        put_text(y->buf, key);
     }
     buf_addc(y->buf, ':');
 }
@@ -156,7 +156,7 @@ void yaml_finish(struct yaml_out *y)
         buf_adds(y->buf, "{}\n");
 }
 
-static void container(struct yaml_out *y, const char *key, bool seq)
+static void open_container(struct yaml_out *y, const char *key, bool seq)
 {
     assert(y->depth < YAML_OUT_DEPTH_MAX);
     open_line(y, key);
@@ -171,12 +171,12 @@ static void container(struct yaml_out *y, const char *key, bool seq)
 
 void yaml_map(struct yaml_out *y, const char *key)
 {
-    container(y, key, false);
+    open_container(y, key, false);
 }
 
 void yaml_seq(struct yaml_out *y, const char *key)
 {
-    container(y, key, true);
+    open_container(y, key, true);
 }
 
 void yaml_end(struct yaml_out *y)
@@ -202,7 +202,7 @@ void yaml_str(struct yaml_out *y, const char *key, const char *value)
 {
     open_line(y, key);
     buf_addc(y->buf, ' ');
-    text(y->buf, value);
+    put_text(y->buf, value);
     close_line(y);
 }
 
@@ -277,7 +277,7 @@ void yaml_strs(struct yaml_out *y, const char *key, const struct spec_strs *item
 void yaml_texts(struct yaml_out *y, const char *key, bool seq, const char *const *texts,
                 size_t count)
 {
-    container(y, key, seq);
+    open_container(y, key, seq);
     for (size_t i = 0; i < count; i += seq ? 1 : 2)
         yaml_str(y, seq ? NULL : texts[i], texts[seq ? i : i + 1]);
     yaml_end(y);
@@ -295,7 +295,7 @@ void yaml_comment(struct yaml_out *y, const char *words)
     assert(!in_item); /* a comment cannot stand between "-" and its key */
     finish_line(y);
     y->commented[y->depth - 1] = true;
-    indent(y);
+    put_indent(y);
     buf_adds(y->buf, "# ");
     quote_comment(y->buf, words);
     buf_addc(y->buf, '\n');
