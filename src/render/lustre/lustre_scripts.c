@@ -150,7 +150,7 @@ static const char FORMAT[] =
     "    ! blkid -p \"$1\" >/dev/null 2>&1 ||\n"
     "        fail \"'$1' holds data; wipe it yourself if you mean it\"\n"
     "}\n"
-    "put_target() {\n"
+    "target() {\n"
     "    place \"$@\" || return 0\n"
     "    [ \"$apply\" = 0 ] || empty \"$device\"\n"
     "    kind=$1 index=$2 home=$3 partner=${5-}\n"
@@ -188,7 +188,7 @@ void lustre_format(struct lustre_site *l)
 
 /* ---- mount.sh ---- */
 
-static const char MOUNT[] = "put_target() {\n"
+static const char MOUNT[] = "target() {\n"
                             "    place \"$@\" || return 0\n"
                             "    at=/srv/lustre/$fsname-$1$2\n"
                             "    run mkdir -p \"$at\"\n"

@@ -306,7 +306,7 @@ static bool fabric_attaches(void *of, const struct spec_fabric *f)
 static void put_operators(struct shift *s, struct buf *b,
                           const struct operator_package *const *list, size_t n)
 {
-    buf_adds(b, "put_operators() {\n");
+    buf_adds(b, "operators() {\n");
     if (n)
         buf_adds(b, "    run oc apply -f \"$here/operators/subscriptions.yaml\"\n");
     for (size_t i = 0; i < n; i++)
