@@ -46,7 +46,7 @@ struct forward_start {
     char device[128];        /* as it describes itself */
 };
 
-/* Runs one case.  `f` is written on success alone; release it. */
+/* Runs one case.  `f` is written only on success; release it. */
 enum rc forward_run(struct eng *e, const char *name, const struct forward_opts *o,
                     struct forward_figures *f, struct err *err) MUST_USE;
 void forward_figures_release(struct forward_figures *f);

@@ -3,7 +3,7 @@
  *
  * Closed loop: N clients, each sends its next request when the last is answered.  Times
  * are service times: while the server stalls, nobody asks, and the stall is seen by N
- * requests alone.  Open loop: requests fall due at a rate whatever the server does, and a
+ * requests only.  Open loop: requests fall due at a rate whatever the server does, and a
  * time counts from when the request was due, not from when a connection was free for it;
  * a stall is then seen by all who would have come (no "coordinated omission").
  *

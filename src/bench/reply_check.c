@@ -166,7 +166,7 @@ static enum rc open_level(struct scan *s, bool object)
     return RC_OK;
 }
 
-/* An array that ends: numbers alone make a vector where one is due. */
+/* An array that ends: only numbers make a vector where one is due. */
 static enum rc close_level(struct scan *s)
 {
     const struct reply_level *l = &s->levels[--s->depth];

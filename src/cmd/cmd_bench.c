@@ -98,7 +98,7 @@ static void show_progress(void *arg, const struct load_progress *p)
                  (double)hist_quantile(h, 0.99) / 1e6);
     }
     buf_addf(&line, "  %" PRIu64 " errors", load_errors(p->stats));
-    if (line.len >= limit) /* ASCII alone: bytes are columns */
+    if (line.len >= limit) /* only ASCII: bytes are columns */
         line.data[limit - 1] = '\0';
     fprintf(stderr, b->tty ? "\r%s\033[K" : "%s\n", buf_str(&line));
     buf_release(&line);

@@ -19,7 +19,7 @@ struct cmd_ctx {          /* what main() gives a command */
     struct term err_term;
     const struct cmd *cmd; /* the one that runs */
     struct buf out;        /* the result: main() writes it to stdout when run() returns */
-    int argc;              /* operands alone, options are in opts */
+    int argc;              /* only operands, options are in opts */
     char **argv;
     void *opts; /* struct of cmd->opts_size bytes, filled by args_parse() */
     int status; /* of the process where all went well: that of a command it ran; 0 */

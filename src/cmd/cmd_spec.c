@@ -44,7 +44,7 @@ static void check_print_bad(struct cmd_ctx *ctx, const struct spec_diags *d)
     buf_release(&text);
 }
 
-/* Everything that the spec is written out for, in memory alone: what `stoker render all` would
+/* Everything that the spec is written out for, only in memory: what `stoker render all` would
  * refuse or warn of is then told here, and one judgement serves both. */
 static enum rc check_render(struct spec *s, bool whole, struct spec_diags *diags, void *ctx,
                             struct err *err)

@@ -64,7 +64,7 @@ enum rc target_parse(const char *text, struct monitor_target *out, struct err *e
 /* ---- the watch */
 struct monitor_interval {
     int64_t from_ns, to_ns;
-    struct bottleneck_facts *facts; /* owned: of each GPU, or of the host alone */
+    struct bottleneck_facts *facts; /* owned: of each GPU, or only of the host */
     size_t count;
 };
 struct monitor_phase {

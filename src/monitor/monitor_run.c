@@ -59,7 +59,7 @@ static void csv_open(struct csv_file *s, const char *path, const char *head)
         log_warn("%s; the run goes on without it", s->err.msg);
 }
 
-/* One that could not be written is left alone from then on; the run goes on. */
+/* One that could not be written is not written any more; the run goes on. */
 static void csv_write(struct csv_file *s, struct buf *text)
 {
     if (s->fd >= 0 && !s->err.code && text->len)

@@ -54,3 +54,8 @@ bool clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t due_ns
 
     return pthread_cond_timedwait(cond, lock, &t) != ETIMEDOUT;
 }
+
+void clock_sleep_ms(int ms)
+{
+    (void)nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000L }, NULL);
+}

@@ -11,6 +11,7 @@ int64_t clock_mono_ns(void);
 int64_t clock_thread_ns(void); /* CPU time of this thread */
 int64_t clock_unix_s(void);
 int64_t clock_unix_ms(void);
+void clock_sleep_ms(int ms); /* a signal may end it early */
 
 /* A condition whose waits end by the clock above: one that is set forth or back moves none. */
 void clock_cond_init(pthread_cond_t *cond);

@@ -33,13 +33,6 @@ struct top {
 
 /* ---- one screen as text */
 
-static void wait_ms(int ms)
-{
-    struct timespec d = { ms / 1000, ms % 1000 * 1000000L };
-
-    (void)nanosleep(&d, NULL);
-}
-
 static void take_snap(struct top *t, struct top_snap *s)
 {
     time_t seconds = (time_t)(s->time_ms / 1000);
@@ -84,14 +77,14 @@ static enum rc ask_for_once(struct top *t, struct err *err)
 
     while (!rc && t->what->source.agent && is_unripe(t, s) && clock_mono_ms() < until) {
         top_snap_free(s);
-        wait_ms(100);
+        clock_sleep_ms(100);
         rc = top_ask_once(&t->what->source, NULL, &s, err);
     }
     if (rc)
         return rc;
     if (s->process_count) {
         first = s;
-        wait_ms(TOP_ONCE_MS);
+        clock_sleep_ms(TOP_ONCE_MS);
         rc = top_ask_once(&t->what->source, first, &s, err);
         top_snap_free(first);
     }

@@ -125,13 +125,6 @@ static void asker_open(struct asker *a, const struct top_source_opts *o)
         a->url = *o->url;
 }
 
-static void pause_ms(int ms)
-{
-    struct timespec t = { ms / 1000, ms % 1000 * MS };
-
-    (void)nanosleep(&t, NULL);
-}
-
 enum rc top_ask_once(const struct top_source_opts *o, const struct top_snap *before,
                      struct top_snap **out, struct err *err)
 {
@@ -141,7 +134,7 @@ enum rc top_ask_once(const struct top_source_opts *o, const struct top_snap *bef
 
     asker_open(&a, o);
     while (o->agent && !agent_ready(o->agent) && clock_mono_ms() < until)
-        pause_ms(SOURCE_LOOK_MS);
+        clock_sleep_ms(SOURCE_LOOK_MS);
     rc = ask_second(&a, before, out, err);
     asker_release(&a);
     return rc;
@@ -159,7 +152,7 @@ struct top_source {
     char why[256];
     struct buf fill[TOP_LINES]; /* what the agent remembers, not taken yet */
     /* ---- the thread's */
-    struct top_snap *before; /* owned: counters of the last second alone */
+    struct top_snap *before; /* owned: only counters of the last second */
     bool filled;             /* since the connection is new */
 };
 
@@ -259,7 +252,7 @@ static void *run_source(void *arg)
     s->asker.stop = &s->stop;
     while (s->asker.agent && !agent_ready(s->asker.agent) && !atomic_load(&s->stop) &&
            clock_mono_ms() < until)
-        pause_ms(SOURCE_LOOK_MS);
+        clock_sleep_ms(SOURCE_LOOK_MS);
     while (!atomic_load(&s->stop)) {
         struct pollfd p = { .fd = s->wake_fd, .events = POLLIN };
         int64_t wait = one_second(s, &retry);
@@ -306,7 +299,7 @@ void top_source_free(struct top_source *s)
         atomic_store(&s->stop, true);
         tell_waiter(s->wake_fd);
         while (!atomic_load(&s->ended) && clock_mono_ms() < until)
-            pause_ms(SOURCE_LOOK_MS);
+            clock_sleep_ms(SOURCE_LOOK_MS);
         if (!atomic_load(&s->ended))
             return; /* a name is being resolved: its memory stays until the program ends */
         (void)pthread_join(s->thread, NULL);

@@ -117,13 +117,6 @@ enum rc control_listen(const char *path, int *out_fd, struct err *err)
 
 /* ---- the agent's side */
 
-static void pause_ms(int ms)
-{
-    struct timespec t = { ms / 1000, ms % 1000 * 1000000L };
-
-    (void)nanosleep(&t, NULL);
-}
-
 /* Until the driver is in that state, or has none. */
 static enum rc wait_driver(struct agent *a, enum gpu_child_state want, struct err *err)
 {
@@ -133,7 +126,7 @@ static enum rc wait_driver(struct agent *a, enum gpu_child_state want, struct er
         enum gpu_child_state s = agent_driver(a);
         if (s == want || s == GPU_CHILD_NO_DRIVER)
             return RC_OK;
-        pause_ms(20);
+        clock_sleep_ms(20);
     }
     return err_set(err, RC_TIMEOUT, "the driver is still %s",
                    want == GPU_CHILD_RELEASED ? "held: a call of it may hang" : "not attached");

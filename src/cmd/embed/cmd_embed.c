@@ -3,7 +3,7 @@
  *
  * A window of texts is read and tokenised, run in token-budget batches, written, noted in
  * the side file; then the next.  Memory is bounded by the window, so that stdin may be
- * endless.  What is wrong with one text is told on stderr and costs that text alone. */
+ * endless.  What is wrong with one text is told on stderr and costs only that text. */
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"

@@ -2,7 +2,7 @@
 /* embed_read: one record a line, from files or stdin, plain or JSON.
  *
  * Lines are bounded (SOURCE_LINE_MAX): a longer one is passed over to its end and told
- * as a bad record, so that it costs itself alone.  Reading does not wait when the caller
+ * as a bad record, so that it costs only itself.  Reading does not wait when the caller
  * has something to do meanwhile: a pipe that trickles gets its answers as it goes. */
 #include "base/mem.h"
 #include "base/text/json.h"

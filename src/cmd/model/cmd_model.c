@@ -24,7 +24,7 @@ struct model_args {
     const char *out, *wheel, *revision, *token_file, *ca_file;
 };
 
-/* --- progress, on a terminal alone --- */
+/* --- progress, only on a terminal --- */
 struct fetch_meter {
     const char *what;
     int percent; /* shown last; -1: nothing yet */

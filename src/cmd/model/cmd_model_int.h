@@ -8,7 +8,7 @@
 
 /* `stoker model info`: argv[0] is a model's name or folder. */
 enum rc model_info_run(struct cmd_ctx *ctx, bool json, struct err *err) MUST_USE;
-/* One forward pass of two texts on the CPU; `words`: and of one that differs in a word alone. */
+/* One forward pass of two texts on the CPU; `words`: and of one that differs in one word only. */
 enum rc model_try(const struct model *m, bool words, struct err *err) MUST_USE;
 
 /* ---- model_fetch.c */

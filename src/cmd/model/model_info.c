@@ -20,7 +20,7 @@ struct model_use {
     bool chosen; /* what --device auto --dtype auto takes */
 };
 
-/* Entries of a device that can run; `ref` has f32 alone. */
+/* Entries of a device that can run; `ref` has only f32. */
 static size_t uses_of(const struct model *m, const struct eng_ops *ops, bool best,
                       struct model_use *out)
 {

@@ -379,7 +379,7 @@ static enum rc port_of(const char *arg, int dflt, int *port, struct err *err)
     return RC_OK;
 }
 
-/* One port when that alone was asked for; a socket file has none. */
+/* One port when only that was asked for; a socket file has none. */
 static enum rc ports_of_args(struct serve_plan *p, const struct serve_args *a, struct err *err)
 {
     bool one = (a->port && !a->rerank_port) || (p->o.listen && str_starts(p->o.listen, "unix:"));
