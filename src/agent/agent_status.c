@@ -184,8 +184,7 @@ static const char *gpu_word(int state)
 
 static void add_seconds(struct json_out *w, const char *key, int64_t ns)
 {
-    json_key(w, key);
-    json_add_num(w, round((double)ns / 1e6) / 1e3);
+    json_kv_num(w, key, round((double)ns / 1e6) / 1e3);
 }
 
 static void history_json(struct agent *a, struct json_out *w)
@@ -245,8 +244,7 @@ static void sources_json(struct agent *a, struct json_out *w)
         json_kv_int(w, "period_ms", s->period_ns / AGENT_MS);
         if (done) {
             add_seconds(w, "age_s", now - done);
-            json_key(w, "cost_us");
-            json_add_num(w, (double)(atomic_load(&s->cost_ns) / 1000));
+            json_kv_num(w, "cost_us", (double)(atomic_load(&s->cost_ns) / 1000));
         }
         json_kv_bool(w, "hangs", begun && now - begun > AGENT_HANG_MS * AGENT_MS);
         json_obj_end(w);
@@ -291,15 +289,13 @@ void status_members(void *arg, struct json_out *w)
     json_key(w, "history");
     history_json(a, w);
     json_kv_str(w, "recording", a->o.record);
-    json_key(w, "kernel_log");
-    json_obj(w);
+    json_kv_obj(w, "kernel_log");
     json_kv_bool(w, "read", !a->kernel_log && !a->player);
     json_kv_str(w, "why", a->kernel_log ? strerror(a->kernel_log) : NULL);
     json_obj_end(w);
     json_key(w, "sources");
     sources_json(a, w);
-    json_key(w, "applications");
-    json_arr(w);
+    json_kv_arr(w, "applications");
     scrape_each(a->scraper, target_json, w);
     json_arr_end(w);
 }
@@ -308,17 +304,14 @@ void agent_status(struct agent *a, struct buf *out)
 {
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.agent/1");
+    json_doc(&w, out, "stoker.agent/1");
     json_kv_bool(&w, "alive", agent_alive(a));
     if (a->port > 0)
         json_kv_int(&w, "port", a->port);
     if (a->metrics_port > 0)
         json_kv_int(&w, "metrics_port", a->metrics_port);
     status_members(a, &w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }
 
 static void value_json(const struct telemetry_series *s, double value, struct json_out *w)
@@ -326,13 +319,11 @@ static void value_json(const struct telemetry_series *s, double value, struct js
     json_obj(w);
     json_kv_str(w, "metric", s->metric->id);
     json_kv_str(w, "unit", s->metric->unit);
-    json_key(w, "labels");
-    json_obj(w);
+    json_kv_obj(w, "labels");
     for (size_t i = 0; i < s->label_count; i++)
         json_kv_str(w, s->labels[i].name, s->labels[i].value);
     json_obj_end(w);
-    json_key(w, "value");
-    json_add_num(w, value);
+    json_kv_num(w, "value", value);
     json_obj_end(w);
 }
 
@@ -352,8 +343,7 @@ void agent_values(struct agent *a, struct buf *out)
     json_kv_str(&w, "host", a->host);
     json_kv_bool(&w, "demo", a->o.demo);
     json_kv_int(&w, "time", agent_wall_ns() / 1000000000);
-    json_key(&w, "values");
-    json_arr(&w);
+    json_kv_arr(&w, "values");
     for (size_t i = 0; i < n; i++)
         if (!isnan(values[i]))
             value_json(telemetry_get(a->shown, (uint32_t)i), values[i], &w);

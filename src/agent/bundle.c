@@ -151,8 +151,7 @@ static bool add_event(void *arg, const struct telemetry_event *e)
     int64_t ms = e->time_ns / 1000000;
 
     json_obj(w);
-    json_key(w, "time");
-    json_add_num(w, (double)ms / 1e3);
+    json_kv_num(w, "time", (double)ms / 1e3);
     json_kv_str(w, "kind", telemetry_event_word(e->kind));
     if (e->gpu >= 0)
         json_kv_int(w, "gpu", e->gpu);

@@ -59,8 +59,7 @@ static void silence_json(const struct silence *s, struct json_out *w)
     json_kv_int(w, "id", (int64_t)s->id);
     json_kv_bool(w, "acknowledge", s->ack);
     json_kv_str(w, "alert", s->alert);
-    json_key(w, "labels");
-    json_obj(w);
+    json_kv_obj(w, "labels");
     for (size_t i = 0; i < s->label_count; i++)
         json_kv_str(w, s->labels[i].name, s->labels[i].value);
     json_obj_end(w);

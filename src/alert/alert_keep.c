@@ -42,8 +42,7 @@ static void line_end(struct writer *k, struct json_out *w)
 
 static void put_value(struct json_out *w, double value)
 {
-    json_key(w, "value");
-    json_add_num(w, value); /* NaN: null */
+    json_kv_num(w, "value", value); /* NaN: null */
 }
 
 /* The texts of alert_whose by their names. */
@@ -73,8 +72,7 @@ static void put_whose(struct json_out *w, const struct alert_active *x)
     struct whose_row rows[WHOSE_ROWS];
 
     whose_rows(&who, rows);
-    json_key(w, "whose");
-    json_obj(w);
+    json_kv_obj(w, "whose");
     for (size_t i = 0; i < WHOSE_ROWS; i++)
         if (rows[i].text[0])
             json_kv_str(w, rows[i].name, rows[i].text);
@@ -90,8 +88,7 @@ static void write_alert(void *arg, const struct alert_active *x)
     json_kv_str(&w, "alert", x->rule->name);
     json_kv_str(&w, "severity", alert_severity_word(x->rule->severity));
     json_kv_str(&w, "metric", x->rule->metric);
-    json_key(&w, "labels");
-    json_obj(&w);
+    json_kv_obj(&w, "labels");
     for (size_t i = 0; i < x->subject->label_count; i++)
         json_kv_str(&w, x->subject->labels[i].name, x->subject->labels[i].value);
     json_obj_end(&w);
@@ -102,8 +99,7 @@ static void write_alert(void *arg, const struct alert_active *x)
     json_kv_str(&w, "cause", x->cause);
     json_kv_str(&w, "role", alert_role_word(x->role));
     put_whose(&w, x);
-    json_key(&w, "told");
-    json_arr(&w);
+    json_kv_arr(&w, "told");
     if (k->s)
         alert_sender_told(k->s, k->t, x, &w);
     json_arr_end(&w);

@@ -188,8 +188,7 @@ static void note_json(struct json_out *w, const struct alert_note *n, const stru
     if (b->generator)
         json_kv_str(w, "generatorURL", b->generator);
     if (b->more) {
-        json_key(w, "value");
-        json_add_num(w, n->value); /* NaN: null */
+        json_kv_num(w, "value", n->value); /* NaN: null */
     }
     json_obj_end(w);
 }

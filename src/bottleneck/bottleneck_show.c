@@ -8,8 +8,7 @@ enum { DIGITS = 1000 }; /* of a confidence */
 
 static void add_rounded(struct json_out *w, const char *key, double v)
 {
-    json_key(w, key);
-    json_add_num(w, round(v * DIGITS) / DIGITS);
+    json_kv_num(w, key, round(v * DIGITS) / DIGITS);
 }
 
 static void add_evidence(struct json_out *w, const struct bottleneck_evidence *e)
@@ -31,8 +30,7 @@ static void add_evidence(struct json_out *w, const struct bottleneck_evidence *e
 
 static void add_missing(struct json_out *w, const struct bottleneck_verdict *v)
 {
-    json_key(w, "missing");
-    json_arr(w);
+    json_kv_arr(w, "missing");
     for (size_t i = 0; i < BOTTLENECK_FACTS; i++) {
         if (!v->missing[i])
             continue;
@@ -51,8 +49,7 @@ void bottleneck_verdict_json(const struct bottleneck_verdict *v, struct json_out
     json_kv_str(w, "title", bottleneck_title(v->limit));
     add_rounded(w, "confidence", v->confidence);
     json_kv_str(w, "also", v->also == BOTTLENECK_UNKNOWN ? NULL : bottleneck_word(v->also));
-    json_key(w, "evidence");
-    json_arr(w);
+    json_kv_arr(w, "evidence");
     for (size_t i = 0; i < v->evidence_count; i++)
         add_evidence(w, &v->evidence[i]);
     json_arr_end(w);
@@ -69,8 +66,7 @@ void bottleneck_report_json(const struct bottleneck_report *r, struct json_out *
     bottleneck_verdict_json(&r->node, w);
     json_kv_maybe(w, "node_gpu", r->node_gpu < 0 ? maybe_none() : maybe_of(r->node_gpu));
     json_kv_int(w, "agree", (int64_t)r->agree);
-    json_key(w, "gpus");
-    json_arr(w);
+    json_kv_arr(w, "gpus");
     for (size_t i = 0; i < r->gpu_count; i++) {
         json_obj(w);
         json_kv_int(w, "gpu", r->gpus[i].gpu);

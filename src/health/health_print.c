@@ -164,8 +164,7 @@ static void json_row(struct json_out *w, const struct check_result *r)
     json_kv_str(w, "group", r->group);
     json_kv_str(w, "title", r->title);
     json_kv_str(w, "status", health_status_name(r->status));
-    json_key(w, "objects");
-    json_arr(w);
+    json_kv_arr(w, "objects");
     for (size_t i = 0; i < r->objects_count; i++)
         json_add_str(w, r->objects[i]);
     json_arr_end(w);
@@ -183,13 +182,11 @@ void health_json(const struct health_list *list, struct buf *out)
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.checks/1");
     json_kv_str(&w, "worst", health_status_name(health_worst(list)));
-    json_key(&w, "counts");
-    json_obj(&w);
+    json_kv_obj(&w, "counts");
     for (int s = 0; s < CHECK_STATUS_COUNT; s++)
         json_kv_int(&w, health_status_name((enum check_status)s), (int64_t)list->counts[s]);
     json_obj_end(&w);
-    json_key(&w, "checks");
-    json_arr(&w);
+    json_kv_arr(&w, "checks");
     for (size_t i = 0; i < list->rows_count; i++)
         json_row(&w, &list->rows[i]);
     json_arr_end(&w);

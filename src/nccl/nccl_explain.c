@@ -59,17 +59,13 @@ static void why_json(const struct why *w, const char *name, struct buf *out)
 {
     struct json_out j;
 
-    json_out_init(&j, out, 2);
-    json_obj(&j);
-    json_kv_str(&j, "schema", "stoker.why/1");
+    json_doc(&j, out, "stoker.why/1");
     json_kv_str(&j, "variable", name);
-    json_key(&j, "says");
-    json_arr(&j);
+    json_kv_arr(&j, "says");
     for (size_t i = 0, k; i < w->count; i = k) {
         json_obj(&j);
         json_kv_str(&j, "about", w->items[i].label);
-        json_key(&j, "text");
-        json_arr(&j);
+        json_kv_arr(&j, "text");
         json_add_str(&j, w->items[i].text);
         for (k = i + 1; k < w->count && !w->items[k].label[0]; k++)
             json_add_str(&j, w->items[k].text);
@@ -77,8 +73,7 @@ static void why_json(const struct why *w, const char *name, struct buf *out)
         json_obj_end(&j);
     }
     json_arr_end(&j);
-    json_obj_end(&j);
-    buf_addc(out, '\n');
+    json_doc_end(&j);
 }
 
 /* Variables that are not NCCL's. */

@@ -113,8 +113,7 @@ void nccl_lints_write(const struct nccl_lints *l, bool comment, struct buf *out)
 
 static void json_ports(struct json_out *w, const struct nccl_choice *c)
 {
-    json_key(w, "ports");
-    json_arr(w);
+    json_kv_arr(w, "ports");
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
 
@@ -148,8 +147,7 @@ static void json_ports(struct json_out *w, const struct nccl_choice *c)
 
 static void json_way(struct json_out *w, const char *key, const struct nccl_way *way)
 {
-    json_key(w, key);
-    json_obj(w);
+    json_kv_obj(w, key);
     json_kv_maybe(w, "mbps", way->mbps);
     json_kv_maybe(w, "all_mbps", way->all_mbps);
     json_kv_str(w, "path", way->path);
@@ -159,8 +157,7 @@ static void json_way(struct json_out *w, const char *key, const struct nccl_way 
 
 static void json_scores(struct json_out *w, const struct nccl_choice *c)
 {
-    json_key(w, "scores");
-    json_arr(w);
+    json_kv_arr(w, "scores");
     for (size_t i = 0; i < c->scores_count; i++) {
         json_obj(w);
         json_kv_int(w, "gpu", (int64_t)c->scores[i].gpu);
@@ -177,8 +174,7 @@ static void json_scores(struct json_out *w, const struct nccl_choice *c)
 
 static void json_paths(struct json_out *w, const struct nccl_choice *c)
 {
-    json_key(w, "gpudirect");
-    json_arr(w);
+    json_kv_arr(w, "gpudirect");
     for (size_t i = 0; i < c->gdr_count; i++) {
         const struct nccl_gdr *g = &c->gdr[i];
 
@@ -195,8 +191,7 @@ static void json_paths(struct json_out *w, const struct nccl_choice *c)
         json_obj_end(w);
     }
     json_arr_end(w);
-    json_key(w, "p2p");
-    json_arr(w);
+    json_kv_arr(w, "p2p");
     assert(c->p2p || !c->p2p_count);
     for (size_t i = 0; i < c->p2p_count; i++) {
         const struct nccl_p2p *p = &c->p2p[i];
@@ -214,12 +209,10 @@ static void json_paths(struct json_out *w, const struct nccl_choice *c)
 
 static void json_choice(struct json_out *w, const struct nccl_choice *c)
 {
-    json_key(w, "choice");
-    json_obj(w);
+    json_kv_obj(w, "choice");
     json_kv_str(w, "nccl_version", c->nccl_version);
     json_kv_bool(w, "certain", c->doubts_count == 0);
-    json_key(w, "doubts");
-    json_arr(w);
+    json_kv_arr(w, "doubts");
     for (size_t i = 0; i < c->doubts_count; i++)
         json_add_str(w, c->doubts[i]);
     json_arr_end(w);
@@ -243,8 +236,7 @@ static void json_choice(struct json_out *w, const struct nccl_choice *c)
     json_ports(w, c);
     json_scores(w, c);
     json_paths(w, c);
-    json_key(w, "notes");
-    json_arr(w);
+    json_kv_arr(w, "notes");
     for (size_t i = 0; i < c->notes_count; i++)
         json_add_str(w, c->notes[i]);
     json_arr_end(w);
@@ -254,8 +246,7 @@ static void json_choice(struct json_out *w, const struct nccl_choice *c)
 static void json_env(struct json_out *w, const struct nccl_env *env)
 {
     json_kv_str(w, "mode", env->mode == NCCL_FULL ? "full" : "minimal");
-    json_key(w, "env");
-    json_arr(w);
+    json_kv_arr(w, "env");
     for (size_t i = 0; i < env->count; i++) {
         const struct nccl_var *v = &env->vars[i];
 
@@ -271,8 +262,7 @@ static void json_env(struct json_out *w, const struct nccl_env *env)
 
 static void json_lints(struct json_out *w, const struct nccl_lints *l)
 {
-    json_key(w, "lint");
-    json_arr(w);
+    json_kv_arr(w, "lint");
     for (size_t i = 0; i < l->count; i++) {
         const struct nccl_lint *n = &l->items[i];
 
@@ -297,14 +287,11 @@ void nccl_write_json(const struct hw *hw, const struct nccl_opts *opts, struct b
     nccl_choose_for(hw, opts ? opts->peer : NULL, &c);
     nccl_env_make(hw, opts, &env);
     nccl_lint_env(hw, &lints);
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.nccl/1");
+    json_doc(&w, out, "stoker.nccl/1");
     json_choice(&w, &c);
     json_env(&w, &env);
     json_lints(&w, &lints);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
     nccl_lints_release(&lints);
     nccl_env_release(&env);
     nccl_choice_release(&c);

@@ -474,16 +474,12 @@ void spec_show_json(const struct spec *s, struct buf *out)
     struct json_out w;
     struct origins o = { .s = s, .w = &w };
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.spec-show/1");
+    json_doc(&w, out, "stoker.spec-show/1");
     json_kv_str(&w, "file", spec_file(s));
     json_table(&w, &spec_schema, s, "spec");
-    json_key(&w, "origins");
-    json_arr(&w);
+    json_kv_arr(&w, "origins");
     origins_table(&o, &spec_schema, s);
     json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
     buf_release(&o.path);
 }

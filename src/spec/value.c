@@ -748,8 +748,7 @@ static void money_json(const struct spec_money *m, struct json_out *w)
         return;
     }
     json_obj(w);
-    json_key(w, "dollars");
-    json_add_num(w, (double)m->micro / 1e6);
+    json_kv_num(w, "dollars", (double)m->micro / 1e6);
     json_kv_str(w, "per", pers[m->per]);
     json_obj_end(w);
 }

@@ -95,15 +95,13 @@ TEST(writer_escapes_and_indents)
     json_obj(&w);
     json_kv_str(&w, "s", "q\"\\\n\x01\xff");
     json_kv_str(&w, "none", NULL);
-    json_key(&w, "list");
-    json_arr(&w);
+    json_kv_arr(&w, "list");
     json_add_num(&w, 0.1);
     json_add_num(&w, 1e300);
     json_add_num(&w, NAN);
     json_add_maybe(&w, maybe_none());
     json_arr_end(&w);
-    json_key(&w, "empty");
-    json_obj(&w);
+    json_kv_obj(&w, "empty");
     json_obj_end(&w);
     json_obj_end(&w);
     assert_string_equal(buf_str(&b), "{\n  \"s\": \"q\\\"\\\\\\n\\u0001\xef\xbf\xbd\",\n"

@@ -124,8 +124,7 @@ static void add_gpus(struct api *a, struct json_out *w)
 
     telemetry_hold(a->o.telemetry);
     gather_gpus(a, gpus, values, telemetry_copy(a->o.telemetry, values, TELEMETRY_SERIES_MAX));
-    json_key(w, "gpus");
-    json_arr(w);
+    json_kv_arr(w, "gpus");
     for (size_t i = 0; i < API_GPUS_MAX; i++) {
         if (!gpus[i].first)
             continue;
@@ -133,8 +132,7 @@ static void add_gpus(struct api *a, struct json_out *w)
         json_kv_int(w, "gpu", (int64_t)i);
         json_key(w, "labels");
         api_add_labels(w, gpus[i].first);
-        json_key(w, "now");
-        json_obj(w);
+        json_kv_obj(w, "now");
         for (size_t k = 0; k < API_BRIEF; k++) {
             json_key(w, api_brief[k]);
             api_add_value(w, gpus[i].now[k]);
@@ -150,8 +148,7 @@ static void add_gpus(struct api *a, struct json_out *w)
 
 static void add_sources(struct api *a, struct json_out *w, int64_t now)
 {
-    json_key(w, "sources");
-    json_arr(w);
+    json_kv_arr(w, "sources");
     for (unsigned i = 0; i < TELEMETRY_SOURCES_MAX && *telemetry_source_name(a->o.telemetry, i);
          i++) {
         int64_t age = telemetry_age_ns(a->o.telemetry, i, now);
@@ -191,8 +188,7 @@ static void add_history(struct api *a, struct json_out *w)
 
 static void add_counts(struct api *a, struct json_out *w, size_t series)
 {
-    json_key(w, "series");
-    json_obj(w);
+    json_kv_obj(w, "series");
     json_kv_int(w, "count", (int64_t)series);
     json_kv_int(w, "refused", (int64_t)telemetry_refused(a->o.telemetry));
     json_obj_end(w);

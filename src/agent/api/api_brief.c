@@ -67,19 +67,16 @@ static void add_columns(struct json_out *w, const struct json *gpus)
 {
     const struct json *first = gpus ? gpus->first : NULL;
 
-    json_key(w, "gpus");
-    json_arr(w);
+    json_kv_arr(w, "gpus");
     size_t n = 0;
     for (const struct json *g = first; g && n < API_GPUS_MAX; g = g->next, n++)
         api_add_value(w, json_num(json_get(g, "gpu"), NAN));
     json_arr_end(w);
-    json_key(w, "now");
-    json_obj(w);
+    json_kv_obj(w, "now");
     for (size_t k = 0; first && k < API_BRIEF; k++) {
         if (!any_value(gpus, api_brief[k]))
             continue;
-        json_key(w, api_brief[k]);
-        json_arr(w);
+        json_kv_arr(w, api_brief[k]);
         n = 0;
         for (const struct json *g = first; g && n < API_GPUS_MAX; g = g->next, n++)
             add_short(w, json_num(json_get(json_get(g, "now"), api_brief[k]), NAN));
@@ -93,8 +90,7 @@ static void add_alerts(struct json_out *w, const struct json *list)
 {
     size_t n = 0;
 
-    json_key(w, "alerts");
-    json_arr(w);
+    json_kv_arr(w, "alerts");
     for (const struct json *x = list && list->type == JSON_ARR ? list->first : NULL;
          x && n < API_BRIEF_ALERTS_MAX; x = x->next, n++) {
         json_obj(w);
@@ -116,8 +112,7 @@ static void add_jobs(struct json_out *w, const struct json *list)
 {
     size_t n = 0;
 
-    json_key(w, "jobs");
-    json_arr(w);
+    json_kv_arr(w, "jobs");
     for (const struct json *x = list && list->type == JSON_ARR ? list->first : NULL;
          x && n < API_BRIEF_JOBS_MAX; x = x->next, n++) {
         if (!json_str(json_get(x, "job")))

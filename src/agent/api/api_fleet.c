@@ -382,8 +382,7 @@ enum rc api_fleet(struct api *a, const struct api_params *p, struct buf *out, st
     json_obj(&w);
     pthread_mutex_lock(&f->lock);
     add_head(f, &w);
-    json_key(&w, "nodes");
-    json_arr(&w);
+    json_kv_arr(&w, "nodes");
     add_peer(a, &w, 0, NULL, &f->self);
     for (size_t i = 0; i < f->count; i++)
         if (!since || f->peers[i].number > since)

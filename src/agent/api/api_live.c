@@ -124,8 +124,7 @@ static bool differs(const struct api *a, size_t i)
 static void add_part(struct api *a, struct json_out *w, unsigned entities, bool full, size_t count,
                      bool ids)
 {
-    json_key(w, ids ? "id" : "value");
-    json_arr(w);
+    json_kv_arr(w, ids ? "id" : "value");
     for (size_t i = 0; i < count; i++) {
         const struct telemetry_series *s;
 

@@ -140,8 +140,7 @@ void api_add_processes(struct api *a, struct json_out *w)
     size_t n = take_all(a, list, &arena);
 
     take_types(a, list, n, &arena);
-    json_key(w, "processes");
-    json_arr(w);
+    json_kv_arr(w, "processes");
     for (size_t i = 0; i < n; i++)
         add_process(a, w, &list[i]);
     json_arr_end(w);

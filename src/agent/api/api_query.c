@@ -40,8 +40,7 @@ static void found(struct gather *g, const char *unit)
 
 static void add_column(struct gather *g, const char *name, double (*of)(const struct cell *c))
 {
-    json_key(&g->w, name);
-    json_arr(&g->w);
+    json_kv_arr(&g->w, name);
     for (size_t i = 0; i < g->q->steps; i++)
         api_add_value(&g->w, g->cells[i].count ? of(&g->cells[i]) : NAN);
     json_arr_end(&g->w);
@@ -66,8 +65,7 @@ static void add_rate(struct gather *g)
 {
     const struct cell *before = NULL;
 
-    json_key(&g->w, "mean");
-    json_arr(&g->w);
+    json_kv_arr(&g->w, "mean");
     for (size_t i = 0; i < g->q->steps; i++) {
         const struct cell *c = &g->cells[i];
         double rate = NAN;
@@ -187,8 +185,7 @@ enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, 
     g.cells = xcalloc(q.steps, sizeof(*g.cells));
     json_out_init(&g.w, out, 0);
     add_grid(&g, &q);
-    json_key(&g.w, "series");
-    json_arr(&g.w);
+    json_kv_arr(&g.w, "series");
     api_enter(a, &view);
     rc = read_ring(&g, view.ring, err);
     find_metric(&g, view.ring);
@@ -305,8 +302,7 @@ enum rc api_events(struct api *a, const struct api_params *p, struct buf *out, s
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.events/1");
-    json_key(&w, "events");
-    json_arr(&w);
+    json_kv_arr(&w, "events");
     for (size_t i = v.count > v.cap ? v.count - v.cap : 0; i < v.count; i++)
         api_add_event(&w, &v.at[i % v.cap]);
     json_arr_end(&w);
@@ -332,8 +328,7 @@ static void add_whose(struct json_out *w, const struct alert_whose *who)
                                             { "namespace", who->space },
                                             { "command", who->command } };
 
-    json_key(w, "whose");
-    json_obj(w);
+    json_kv_obj(w, "whose");
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         json_kv_str(w, rows[i].name, rows[i].value[0] ? rows[i].value : NULL);
     json_obj_end(w);
@@ -449,13 +444,11 @@ void api_add_firing(struct api *a, struct json_out *w)
         list = alerts_copy(view.alerts, &n);
     for (size_t i = 0; i < n; i++)
         counts[list[i].rule->severity] += list[i].state == ALERT_FIRING;
-    json_key(w, "firing");
-    json_obj(w);
+    json_kv_obj(w, "firing");
     for (int k = ALERT_CRITICAL; k >= ALERT_INFO; k--)
         json_kv_int(w, api_severities[k], (int64_t)counts[k]);
     json_obj_end(w);
-    json_key(w, "alerts");
-    json_arr(w);
+    json_kv_arr(w, "alerts");
     for (int k = ALERT_CRITICAL; k >= ALERT_INFO; k--)
         for (size_t i = 0; i < n && told < API_BRIEF_ALERTS_MAX; i++)
             if (list[i].state == ALERT_FIRING && (int)list[i].rule->severity == k) {
@@ -508,8 +501,7 @@ enum rc api_rules(struct api *a, const struct api_params *p, struct buf *out, st
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.rules/1");
-    json_key(&w, "rules");
-    json_arr(&w);
+    json_kv_arr(&w, "rules");
     api_enter(a, &view); /* the rules are the view's: held until all is written */
     const struct alert_rule *rules = view.alerts ? alerts_rules(view.alerts, &n) : NULL;
     for (size_t i = 0; i < n; i++)

@@ -68,8 +68,7 @@ static void add_series(struct api *a, struct json_out *w, uint32_t id,
 
 static void add_metric(struct json_out *w, const struct telemetry_metric *m)
 {
-    json_key(w, m->id);
-    json_obj(w);
+    json_kv_obj(w, m->id);
     json_kv_str(w, "entity", telemetry_entity_word(m->entity));
     json_kv_str(w, "kind", kind_words[m->kind]);
     json_kv_str(w, "unit", m->unit);
@@ -83,8 +82,7 @@ static void add_metrics(struct api *a, struct json_out *w, const struct choice *
     const struct telemetry_metric **seen = xcalloc(count + 1, sizeof(*seen));
     size_t n = 0;
 
-    json_key(w, "metrics");
-    json_obj(w);
+    json_kv_obj(w, "metrics");
     for (uint32_t id = 0; id < count; id++) {
         const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
         size_t i = n;
@@ -129,8 +127,7 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
     json_kv_str(&w, "schema", "stoker.series/1");
     api_add_time(&w, "time_ms", api_now_ns(a));
     add_metrics(a, &w, &c, count);
-    json_key(&w, "series");
-    json_arr(&w);
+    json_kv_arr(&w, "series");
     for (uint32_t id = 0; id < count; id++) {
         const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
 
@@ -168,8 +165,7 @@ static void add_model(struct api *a, struct json_out *w, const char *model, cons
 {
     json_obj(w);
     json_kv_str(w, "model", model);
-    json_key(w, "series");
-    json_arr(w);
+    json_kv_arr(w, "series");
     for (uint32_t id = 0; id < count; id++) {
         const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
 
@@ -197,8 +193,7 @@ enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, s
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.models/1");
     api_add_time(&w, "time_ms", api_now_ns(a));
-    json_key(&w, "models");
-    json_arr(&w);
+    json_kv_arr(&w, "models");
     for (uint32_t id = 0; id < count; id++) {
         const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
         const char *model =

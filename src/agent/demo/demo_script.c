@@ -418,8 +418,7 @@ static void put_job(struct story *s, int at, int64_t time_ns)
 
 static void add_num(struct json_out *w, const char *key, double v)
 {
-    json_key(w, key);
-    json_add_num(w, v);
+    json_kv_num(w, key, v);
 }
 
 static void put_job_doc(struct story *s, int at, int64_t time_ns)
@@ -430,8 +429,7 @@ static void put_job_doc(struct story *s, int at, int64_t time_ns)
     json_out_init(&w, &s->doc, 0);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.jobs/1");
-    json_key(&w, "jobs");
-    json_arr(&w);
+    json_kv_arr(&w, "jobs");
     for (int i = 0; i < STORY_GPUS; i++) {
         json_obj(&w);
         json_kv_str(&w, "job", "llama-3.1-8b");
@@ -586,8 +584,7 @@ void story_describe(int64_t begun_ns, struct json_out *w)
     json_kv_int(w, "seconds", STORY_SECONDS);
     json_kv_int(w, "begun_ms", begun_ns / 1000000);
     json_kv_int(w, "hurry", STORY_HURRY);
-    json_key(w, "chapters");
-    json_arr(w);
+    json_kv_arr(w, "chapters");
     for (size_t i = 0; i < ARRAY_SIZE(chapters); i++) {
         json_obj(w);
         json_kv_int(w, "at", chapters[i].at);

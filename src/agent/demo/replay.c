@@ -288,8 +288,7 @@ void player_describe(const struct player *p, struct json_out *w)
 {
     json_obj(w);
     json_kv_str(w, "file", p->a->o.replay);
-    json_key(w, "speed");
-    json_add_num(w, p->a->o.replay_speed);
+    json_kv_num(w, "speed", p->a->o.replay_speed);
     json_kv_int(w, "seconds", (int64_t)p->marks);
     json_kv_int(w, "recorded", p->first_ns / 1000000000);
     json_key(w, "head");

@@ -147,9 +147,7 @@ static void machine_json(struct cmd_ctx *ctx, const struct plan_machine_want *w,
                                                      "parallelism",        "batch_norm" };
     struct json_out o;
 
-    json_out_init(&o, &ctx->out, 2);
-    json_obj(&o);
-    json_kv_str(&o, "schema", "stoker.plan-machine/1");
+    json_doc(&o, &ctx->out, "stoker.plan-machine/1");
     json_kv_str(&o, "gpu", w->gpu.name);
     json_kv_int(&o, "gpus", w->gpus);
     json_kv_maybe(&o, "cores", w->cores ? maybe_of(w->cores) : maybe_none());
@@ -172,8 +170,7 @@ static void machine_json(struct cmd_ctx *ctx, const struct plan_machine_want *w,
     }
     json_obj_end(&o);
     fields_write_members(&o, &machine_table, m);
-    json_obj_end(&o);
-    buf_addc(&ctx->out, '\n');
+    json_doc_end(&o);
 }
 
 enum rc machine_answer(struct cmd_ctx *ctx, const struct plan_machine_want *w, bool json,

@@ -446,15 +446,12 @@ static enum rc print_flags(struct cmd_ctx *ctx, const struct train_opts *o,
         buf_add(&ctx->out, buf_str(&text), text.len);
     } else {
         plan_config_text(choice, &config);
-        json_out_init(&w, &ctx->out, 2);
-        json_obj(&w);
-        json_kv_str(&w, "schema", "stoker.plan-flags/1");
+        json_doc(&w, &ctx->out, "stoker.plan-flags/1");
         json_kv_str(&w, "framework", o->flags);
         json_kv_str(&w, "version", plan_framework_versions[f]);
         json_kv_str(&w, "config", buf_str(&config));
         json_kv_str(&w, "text", buf_str(&text));
-        json_obj_end(&w);
-        buf_addc(&ctx->out, '\n');
+        json_doc_end(&w);
     }
     buf_release(&config);
     buf_release(&text);

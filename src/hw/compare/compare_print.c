@@ -441,8 +441,7 @@ void hw_compare_json_twins(const struct hw_compare_twin *t, size_t count, const 
         json_obj(w);
         json_kv_str(w, "field", t[i].field);
         json_kv_str(w, "value", t[i].value);
-        json_key(w, "machines");
-        json_arr(w);
+        json_kv_arr(w, "machines");
         for (size_t k = 0; k < names_count; k++)
             if (hw_compare_in(t[i].set, k))
                 json_add_str(w, names[k]);
@@ -488,8 +487,7 @@ void hw_compare_json(const struct hw_compare_diff *d, size_t count, const char *
         json_kv_str(w, "item", *d[i].item ? d[i].item : NULL);
         json_kv_str(w, "meaning", d[i].doc);
         json_kv_bool(w, "majority", !d[i].tie);
-        json_key(w, "values");
-        json_arr(w);
+        json_kv_arr(w, "values");
         for (size_t k = 0; k < d[i].count; k++)
             json_value(d[i].values[k], !k && !d[i].tie, names, names_count, w);
         json_arr_end(w);

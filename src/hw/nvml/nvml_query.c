@@ -472,13 +472,11 @@ static void send_part(struct child_link *l, const struct hw_nvml *n, bool nvidia
         json_key(&w, "nvidia");
         fields_write(&w, &hw_nvidia_table, &n->nvidia);
     }
-    json_key(&w, "gpus");
-    json_arr(&w);
+    json_kv_arr(&w, "gpus");
     for (size_t i = 0; i < n->gpus_count; i++)
         fields_write(&w, &hw_gpu_table, &n->gpus[i]);
     json_arr_end(&w);
-    json_key(&w, "pairs");
-    json_arr(&w);
+    json_kv_arr(&w, "pairs");
     for (size_t i = 0; i < n->pairs_count; i++)
         fields_write(&w, &hw_gpu_pair_table, &n->pairs[i]);
     json_arr_end(&w);

@@ -163,12 +163,9 @@ static void matrix_json(const struct matrix *m, struct buf *out)
     size_t all = m->gpus + m->nic_count;
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.topo/1");
+    json_doc(&w, out, "stoker.topo/1");
     json_kv_str(&w, "topo_file", hw_nccl_topo_used(m->hw) ? m->hw->nccl.topo_file : NULL);
-    json_key(&w, "devices");
-    json_arr(&w);
+    json_kv_arr(&w, "devices");
     for (size_t i = 0; i < all; i++)
         json_device(m, i, &w);
     json_arr_end(&w);
@@ -184,8 +181,7 @@ static void matrix_json(const struct matrix *m, struct buf *out)
         json_arr_end(&w);
     }
     json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }
 
 /* ---- legends ---- */

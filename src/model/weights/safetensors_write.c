@@ -52,23 +52,19 @@ static void header_build(const struct tensor_slot *slots, size_t count, struct b
 
     json_out_init(&w, out, 0);
     json_obj(&w);
-    json_key(&w, "__metadata__");
-    json_obj(&w);
+    json_kv_obj(&w, "__metadata__");
     json_kv_str(&w, "format", "pt");
     json_obj_end(&w);
     for (size_t i = 0; i < count; i++) {
         const struct st_new *t = slots[i].t;
 
-        json_key(&w, t->name);
-        json_obj(&w);
+        json_kv_obj(&w, t->name);
         json_kv_str(&w, "dtype", st_dtype_name(t->dtype));
-        json_key(&w, "shape");
-        json_arr(&w);
+        json_kv_arr(&w, "shape");
         for (size_t d = 0; d < t->ndim; d++)
             json_add_uint(&w, t->dims[d]);
         json_arr_end(&w);
-        json_key(&w, "data_offsets");
-        json_arr(&w);
+        json_kv_arr(&w, "data_offsets");
         json_add_uint(&w, at);
         at += slots[i].bytes;
         json_add_uint(&w, at);

@@ -116,8 +116,7 @@ void nccl_against_write(const struct nccl_against *g, const struct term *term, s
 
 static void json_rows(struct json_out *w, const struct nccl_against *g)
 {
-    json_key(w, "rows");
-    json_arr(w);
+    json_kv_arr(w, "rows");
     for (size_t i = 0; i < g->count; i++) {
         const struct nccl_against_row *r = &g->rows[i];
 
@@ -138,17 +137,14 @@ void nccl_against_json(const struct nccl_against *g, struct buf *out)
 {
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.against/1");
+    json_doc(&w, out, "stoker.against/1");
     json_kv_str(&w, "source", g->source);
     json_kv_str(&w, "host", g->host);
     json_kv_str(&w, "nccl_version", g->version);
     json_kv_int(&w, "same", (int64_t)g->same);
     json_kv_int(&w, "different", (int64_t)g->differs);
     json_kv_int(&w, "unknown", (int64_t)g->untold);
-    json_key(&w, "variables");
-    json_arr(&w);
+    json_kv_arr(&w, "variables");
     for (size_t i = 0; i < g->vars_count; i++) {
         json_obj(&w);
         json_kv_str(&w, "name", g->vars[i].name);
@@ -158,6 +154,5 @@ void nccl_against_json(const struct nccl_against *g, struct buf *out)
     }
     json_arr_end(&w);
     json_rows(&w, g);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }

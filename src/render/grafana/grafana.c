@@ -128,11 +128,9 @@ static void put_thresholds(struct json_out *w, const struct limits *l)
 {
     bool warn = !isnan(l->warning), crit = !isnan(l->critical);
 
-    json_key(w, "thresholds");
-    json_obj(w);
+    json_kv_obj(w, "thresholds");
     json_kv_str(w, "mode", "absolute");
-    json_key(w, "steps");
-    json_arr(w);
+    json_kv_arr(w, "steps");
     if (l->above || (!warn && !crit)) {
         put_step(w, "green", NAN);
         if (warn)
@@ -152,8 +150,7 @@ static void put_thresholds(struct json_out *w, const struct limits *l)
 /* ---- panels */
 static void put_source(struct json_out *w)
 {
-    json_key(w, "datasource");
-    json_obj(w);
+    json_kv_obj(w, "datasource");
     json_kv_str(w, "type", "prometheus");
     json_kv_str(w, "uid", "${datasource}");
     json_obj_end(w);
@@ -231,8 +228,7 @@ static void put_queries(struct dashboard_file *p, const struct grafana_panel *pa
     struct json_out *w = &p->w;
     size_t n = 0;
 
-    json_key(w, "targets");
-    json_arr(w);
+    json_kv_arr(w, "targets");
     for (; n < PANEL_QUERIES_MAX && panel->queries[n].expr; n++)
         put_query(p, panel, n, &panel->queries[n]);
     put_goals(p, panel, n);
@@ -245,10 +241,8 @@ static void put_fields(struct dashboard_file *p, const struct grafana_panel *pan
     struct limits l = limits_of(p, panel);
     bool limits = !isnan(l.warning) || !isnan(l.critical);
 
-    json_key(w, "fieldConfig");
-    json_obj(w);
-    json_key(w, "defaults");
-    json_obj(w);
+    json_kv_obj(w, "fieldConfig");
+    json_kv_obj(w, "defaults");
     if (panel->unit)
         json_kv_str(w, "unit", panel->unit);
     if (panel->from_zero || panel->kind == PANEL_GAUGE)
@@ -257,34 +251,29 @@ static void put_fields(struct dashboard_file *p, const struct grafana_panel *pan
         json_kv_int(w, "max", 1);
     else if (panel->kind == PANEL_GAUGE)
         json_kv_int(w, "max", 100);
-    json_key(w, "color");
-    json_obj(w);
+    json_kv_obj(w, "color");
     json_kv_str(w, "mode", panel->kind == PANEL_LINES ? "palette-classic" : "thresholds");
     json_obj_end(w);
     put_thresholds(w, &l);
     if (panel->kind == PANEL_LINES) {
-        json_key(w, "custom");
-        json_obj(w);
+        json_kv_obj(w, "custom");
         json_kv_int(w, "lineWidth", 1);
         json_kv_int(w, "fillOpacity", panel->stack ? 30 : 0);
         json_kv_str(w, "showPoints", "never");
         json_kv_bool(w, "spanNulls", false);
         if (panel->stack) {
-            json_key(w, "stacking");
-            json_obj(w);
+            json_kv_obj(w, "stacking");
             json_kv_str(w, "mode", "normal");
             json_kv_str(w, "group", "A");
             json_obj_end(w);
         }
-        json_key(w, "thresholdsStyle");
-        json_obj(w);
+        json_kv_obj(w, "thresholdsStyle");
         json_kv_str(w, "mode", limits ? "dashed" : "off");
         json_obj_end(w);
         json_obj_end(w);
     }
     json_obj_end(w);
-    json_key(w, "overrides");
-    json_arr(w);
+    json_kv_arr(w, "overrides");
     json_arr_end(w);
     json_obj_end(w);
 }
@@ -293,24 +282,19 @@ static void put_options(struct dashboard_file *p, const struct grafana_panel *pa
 {
     struct json_out *w = &p->w;
 
-    json_key(w, "options");
-    json_obj(w);
+    json_kv_obj(w, "options");
     if (panel->kind == PANEL_LINES) {
-        json_key(w, "legend");
-        json_obj(w);
+        json_kv_obj(w, "legend");
         json_kv_str(w, "displayMode", "list");
         json_kv_str(w, "placement", "bottom");
         json_obj_end(w);
-        json_key(w, "tooltip");
-        json_obj(w);
+        json_kv_obj(w, "tooltip");
         json_kv_str(w, "mode", "multi");
         json_kv_str(w, "sort", "desc");
         json_obj_end(w);
     } else if (panel->kind != PANEL_TABLE) {
-        json_key(w, "reduceOptions");
-        json_obj(w);
-        json_key(w, "calcs");
-        json_arr(w);
+        json_kv_obj(w, "reduceOptions");
+        json_kv_arr(w, "calcs");
         json_add_str(w, "lastNotNull");
         json_arr_end(w);
         json_kv_bool(w, "values", false);
@@ -332,8 +316,7 @@ static void put_place(struct dashboard_file *p, int panel_w, int panel_h)
         p->y += p->row_h;
         p->row_h = 0;
     }
-    json_key(w, "gridPos");
-    json_obj(w);
+    json_kv_obj(w, "gridPos");
     json_kv_int(w, "x", p->x);
     json_kv_int(w, "y", p->y);
     json_kv_int(w, "w", panel_w);
@@ -362,8 +345,7 @@ static void put_panel(struct dashboard_file *p, const struct grafana_panel *pane
     put_place(p, row ? PANEL_WIDTH : panel->w, row ? 1 : panel->h);
     if (row) {
         json_kv_bool(w, "collapsed", false);
-        json_key(w, "panels");
-        json_arr(w);
+        json_kv_arr(w, "panels");
         json_arr_end(w);
     } else {
         put_source(w);
@@ -377,8 +359,7 @@ static void put_panel(struct dashboard_file *p, const struct grafana_panel *pane
 /* ---- the page around them */
 static void put_current(struct json_out *w, const char *text, const char *value)
 {
-    json_key(w, "current");
-    json_obj(w);
+    json_kv_obj(w, "current");
     json_kv_str(w, "text", text);
     json_kv_str(w, "value", value);
     json_obj_end(w);
@@ -408,8 +389,7 @@ static void put_variable(struct dashboard_file *p, const struct variable *v)
     json_kv_str(w, "type", "query");
     put_source(w);
     kv_expr(p, "definition", v->query);
-    json_key(w, "query");
-    json_obj(w);
+    json_kv_obj(w, "query");
     kv_expr(p, "query", v->query);
     json_kv_str(w, "refId", "StandardVariableQuery");
     json_obj_end(w);
@@ -438,8 +418,7 @@ static void put_names(struct dashboard_file *p)
     buf_addf(&b, "%s%s%s", p->d->title, site ? " of " : "", site ? site : "");
     json_kv_str(&p->w, "title", buf_str(&b));
     json_kv_str(&p->w, "description", p->d->about);
-    json_key(&p->w, "tags");
-    json_arr(&p->w);
+    json_kv_arr(&p->w, "tags");
     json_add_str(&p->w, "stoker");
     json_arr_end(&p->w);
     buf_release(&b);
@@ -459,18 +438,15 @@ static void put_dashboard(struct render *r, const struct render_alerts *alerts,
     json_kv_bool(&p.w, "editable", true);
     json_kv_str(&p.w, "timezone", "browser");
     json_kv_str(&p.w, "refresh", "30s");
-    json_key(&p.w, "time");
-    json_obj(&p.w);
+    json_kv_obj(&p.w, "time");
     json_kv_str(&p.w, "from", "now-3h");
     json_kv_str(&p.w, "to", "now");
     json_obj_end(&p.w);
-    json_key(&p.w, "links");
-    json_arr(&p.w);
+    json_kv_arr(&p.w, "links");
     json_obj(&p.w);
     json_kv_str(&p.w, "title", "stoker");
     json_kv_str(&p.w, "type", "dashboards");
-    json_key(&p.w, "tags");
-    json_arr(&p.w);
+    json_kv_arr(&p.w, "tags");
     json_add_str(&p.w, "stoker");
     json_arr_end(&p.w);
     json_kv_bool(&p.w, "asDropdown", false);
@@ -478,17 +454,14 @@ static void put_dashboard(struct render *r, const struct render_alerts *alerts,
     json_kv_bool(&p.w, "keepTime", true);
     json_obj_end(&p.w);
     json_arr_end(&p.w);
-    json_key(&p.w, "templating");
-    json_obj(&p.w);
-    json_key(&p.w, "list");
-    json_arr(&p.w);
+    json_kv_obj(&p.w, "templating");
+    json_kv_arr(&p.w, "list");
     put_source_variable(&p);
     for (size_t i = 0; i < p.d->variable_count; i++)
         put_variable(&p, &p.d->variables[i]);
     json_arr_end(&p.w);
     json_obj_end(&p.w);
-    json_key(&p.w, "panels");
-    json_arr(&p.w);
+    json_kv_arr(&p.w, "panels");
     for (size_t i = 0; i < d->panel_count; i++)
         put_panel(&p, &d->panels[i]);
     json_arr_end(&p.w);

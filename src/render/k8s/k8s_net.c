@@ -249,8 +249,7 @@ static void put_config(struct k8s *k, struct buf *out, const struct spec_fabric 
     json_obj(&w);
     json_kv_str(&w, "cniVersion", "0.3.1");
     json_kv_str(&w, "name", k8s_rail_name(k, f, i));
-    json_key(&w, "plugins");
-    json_arr(&w);
+    json_kv_arr(&w, "plugins");
     json_obj(&w);
     json_kv_str(&w, "type", !f->sriov ? "macvlan" : ib ? "ib-sriov" : "sriov");
     if (!f->sriov) {

@@ -664,8 +664,7 @@ static void device_names(const struct spec *s, struct json_out *w, const struct 
     }
     if (!named)
         return;
-    json_key(w, "ifNames");
-    json_arr(w);
+    json_kv_arr(w, "ifNames");
     for (size_t i = 0; (common || !listed) && i < f->interfaces.count; i++)
         json_add_str(w, f->interfaces.items[i]);
     for (size_t g = 0; g < s->node_count; g++) {
@@ -683,10 +682,8 @@ static void device_config(struct kube *q, struct json_out *w, const struct spec_
     json_obj(w);
     json_kv_str(w, "resourceName", k8s_rail_resource_bare(&q->k, f, 0));
     json_kv_int(w, "rdmaHcaMax", 64);
-    json_key(w, "selectors");
-    json_obj(w);
-    json_key(w, "linkTypes");
-    json_arr(w);
+    json_kv_obj(w, "selectors");
+    json_kv_arr(w, "linkTypes");
     json_add_str(w, f->kind == SPEC_FABRIC_INFINIBAND ? "infiniband" : "ether");
     json_arr_end(w);
     device_names(q->k.r->spec, w, f);
@@ -704,8 +701,7 @@ static void devices_file(struct kube *q)
 
     json_out_init(&w, &json, 2);
     json_obj(&w);
-    json_key(&w, "configList");
-    json_arr(&w);
+    json_kv_arr(&w, "configList");
     for (size_t i = 0; i < s->fabric_count; i++)
         if (is_used(q, &s->fabrics[i]) && k8s_rdma_shared(&s->fabrics[i]))
             device_config(q, &w, &s->fabrics[i]);

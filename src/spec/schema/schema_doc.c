@@ -240,8 +240,7 @@ enum rc spec_doc_json(const char *path, struct buf *out, struct err *err)
     json_out_init(&w, &text, 2);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.spec-keys/1");
-    json_key(&w, "keys");
-    json_arr(&w);
+    json_kv_arr(&w, "keys");
     rc = doc_path(path, &to, err);
     json_arr_end(&w);
     json_obj_end(&w);

@@ -317,8 +317,7 @@ static void put_seen(const struct jobs *s, struct telemetry *t, double now_s)
 
 static void write_num(struct json_out *w, const char *key, double v)
 {
-    json_key(w, key);
-    json_add_num(w, v);
+    json_kv_num(w, key, v);
 }
 
 static void write_job(struct json_out *w, const struct job_file *j)
@@ -401,8 +400,7 @@ static void jobs_sample(void *state, struct telemetry *t, int64_t now_ns)
     json_out_init(&s->w, &s->doc, 0);
     json_obj(&s->w);
     json_kv_str(&s->w, "schema", "stoker.jobs/1");
-    json_key(&s->w, "jobs");
-    json_arr(&s->w);
+    json_kv_arr(&s->w, "jobs");
     s->seen_count = 0;
     for (size_t i = 0; i < s->folder_count; i++)
         files += take_folder(s, s->folders[i], now_s);

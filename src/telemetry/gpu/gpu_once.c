@@ -40,8 +40,7 @@ static void write_us(struct json_out *w, const char *key, int64_t ns)
 {
     int64_t tenths = ns / 100;
 
-    json_key(w, key);
-    json_add_num(w, (double)tenths / 10);
+    json_kv_num(w, key, (double)tenths / 10);
 }
 
 static void write_costs(struct json_out *w, const char *key, const struct gpu_sampler *s,
@@ -54,11 +53,9 @@ static void write_costs(struct json_out *w, const char *key, const struct gpu_sa
         if (s->stats[i].count)
             all[n++] = (struct cost){ gpu_call_name(i), s->stats[i] };
     qsort(all, n, sizeof(all[0]), by_cost);
-    json_key(w, key);
-    json_obj(w);
+    json_kv_obj(w, key);
     write_us(w, "sample_us", whole_ns);
-    json_key(w, "calls");
-    json_arr(w);
+    json_kv_arr(w, "calls");
     for (size_t i = 0; i < n; i++) {
         json_obj(w);
         json_kv_str(w, "call", all[i].call);
@@ -73,20 +70,17 @@ static void write_costs(struct json_out *w, const char *key, const struct gpu_sa
 
 static void write_values(struct json_out *w, const char *const *ids, const double *v, size_t n)
 {
-    json_key(w, "metrics");
-    json_obj(w);
+    json_kv_obj(w, "metrics");
     for (size_t i = 0; i < n; i++)
         if (!isnan(v[i])) {
-            json_key(w, ids[i]);
-            json_add_num(w, v[i]);
+            json_kv_num(w, ids[i], v[i]);
         }
     json_obj_end(w);
 }
 
 static void write_parts(struct json_out *w, const struct gpu_dev *g)
 {
-    json_key(w, "links");
-    json_arr(w);
+    json_kv_arr(w, "links");
     for (unsigned i = 0; i < g->link_count; i++) {
         json_obj(w);
         json_kv_int(w, "link", i);
@@ -94,8 +88,7 @@ static void write_parts(struct json_out *w, const struct gpu_dev *g)
         json_obj_end(w);
     }
     json_arr_end(w);
-    json_key(w, "migs");
-    json_arr(w);
+    json_kv_arr(w, "migs");
     for (size_t i = 0; i < g->mig_count; i++) {
         json_obj(w);
         json_kv_int(w, "gpu_instance", g->migs[i].gi);
@@ -136,9 +129,7 @@ static void write_all(struct gpu_sampler *s, int apart_ms, struct buf *out)
     struct json_out w;
     int64_t first = sample_ns(s, true), full, usual;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", "stoker.gpu-sample/1");
+    json_doc(&w, out, "stoker.gpu-sample/1");
     json_kv_str(&w, "driver", s->driver);
     write_costs(&w, "first", s, first);
     nap_ms(apart_ms);
@@ -147,14 +138,12 @@ static void write_all(struct gpu_sampler *s, int apart_ms, struct buf *out)
     nap_ms(apart_ms);
     usual = sample_ns(s, false);
     write_costs(&w, "usual", s, usual);
-    json_key(&w, "gpus");
-    json_arr(&w);
+    json_kv_arr(&w, "gpus");
     for (unsigned i = 0; i < s->gpu_count; i++)
         write_gpu(&w, &s->gpus[i]);
     json_arr_end(&w);
     json_kv_int(&w, "processes", (int64_t)s->process_count);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }
 
 enum rc gpu_sample_json(const struct gpu_child_opts *o, struct buf *out, struct err *err)

@@ -80,8 +80,7 @@ static void add_gpu(struct json_out *w, const struct gpu_sampler *s, unsigned gp
         snprintf(key, sizeof(key), "%u", gpu);
     else
         snprintf(key, sizeof(key), "%u.%d", gpu, gi);
-    json_key(w, key);
-    json_obj(w);
+    json_kv_obj(w, key);
     for (size_t k = 0; k < LABELS; k++)
         if (l.text[k][0])
             json_kv_str(w, names[k], l.text[k]);

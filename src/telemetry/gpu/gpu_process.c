@@ -233,8 +233,7 @@ static void write_text(struct json_out *w, const char *key, const char *text)
 
 static void write_num(struct json_out *w, const char *key, double v)
 {
-    json_key(w, key);
-    json_add_num(w, v);
+    json_kv_num(w, key, v);
 }
 
 static void write_one(struct json_out *w, const struct gpu_sampler *s, const struct gpu_process *p)
@@ -289,8 +288,7 @@ static void send_document(struct gpu_sampler *s)
     json_out_init(&w, &text, 0);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.processes/1");
-    json_key(&w, "processes");
-    json_arr(&w);
+    json_kv_arr(&w, "processes");
     for (size_t i = 0; i < s->process_count; i++)
         write_one(&w, s, &s->processes[i]);
     json_arr_end(&w);
