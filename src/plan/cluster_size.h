@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cluster: how many GPUs a deadline needs, and what such a cluster costs.
+/* cluster_size: how many GPUs a deadline needs, and what such a cluster costs.
  *
  * Sizes tried are whole nodes, in steps of a half and a third of a power of two (1, 2, 3, 4, 6, 8,
  * 12 ...): sizes that a batch can be divided by.  Cost has three parts, which are asked for

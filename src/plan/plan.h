@@ -243,6 +243,9 @@ extern const char *const plan_recompute_names[],
     *const plan_schedule_names[], *const plan_precision_names[], *const plan_optimizer_names[],
                                                                      *const plan_split_names[];
 
+/* Of NULL-terminated names the place of `s`; `dflt` where it is NULL or none of them. */
+int plan_name_place(const char *const *names, const char *s, int dflt);
+
 /* Whose schedule and loops: what the host does between kernels and what autograd keeps differ by
  * it.  torch is a plain script: a transformers model, AdamW, one loss.backward() a step; eager as
  * it is, fused under torch.compile(). */

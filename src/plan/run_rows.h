@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rows: published training runs, read into the planner's own terms.
+/* run_rows: published training runs, read into the planner's own terms.
  *
  * The table (one header, CSV) was gathered from many tables whose words differ: "dist-opt", "FSDP
  * 64", "yes if tp>1", "51200?".  Every word that is understood becomes a field; a row that cannot

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* plan_time: the parts a training step's time is made of.
+/* step_time: the parts a training step's time is made of.
  *
  * The parts are those a reader can act on; they add up to the step.  Each is the exposed time on
  * the slowest pipeline stage: what overlap hides is in `hidden`, not in its part.  Whoever computes

@@ -205,14 +205,14 @@ static int sheet_gigabytes(const struct plan_gpu *g)
 }
 
 /* The cheapest that does what is asked; without prices the fewest GPUs. */
-static bool better(const struct gpu_choice *a, const struct gpu_choice *b)
+static bool choice_is_better(const struct gpu_choice *a, const struct gpu_choice *b)
 {
     if (isnan(a->usd) != isnan(b->usd))
         return !isnan(a->usd);
     return isnan(a->usd) ? a->gpus < b->gpus : a->usd < b->usd;
 }
 
-static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct err *err)
+static enum rc choose_gpu(const struct choose_opts *o, struct choose_job *j, struct err *err)
 {
     double seconds = 0, usd[KINDS] = { 0 };
 
@@ -239,7 +239,7 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
             serve_choice(j, &o->request, c);
         else
             train_choice(j, &o->request, c);
-        if (c->fits && c->affordable && (j->best < 0 || better(c, &j->rows[j->best])))
+        if (c->fits && c->affordable && (j->best < 0 || choice_is_better(c, &j->rows[j->best])))
             j->best = i;
     }
     for (int i = 0; i < KINDS; i++) {
@@ -319,7 +319,7 @@ static void choose_reason(struct cmd_ctx *ctx, const struct choose_job *j)
     }
     for (int i = 0; i < KINDS; i++)
         if (i != j->best && j->rows[i].fits && j->rows[i].affordable &&
-            (!next || better(&j->rows[i], next)))
+            (!next || choice_is_better(&j->rows[i], next)))
             next = &j->rows[i];
     print_note(ctx, "\n%s: %lld of them %s %s%s for the least money%s.", c->gpu.name,
                (long long)c->gpus, c->gpus == 1 ? "holds" : "hold", j->request.model.name,
@@ -361,8 +361,7 @@ static enum rc run_choose(struct cmd_ctx *ctx, struct err *err)
     enum rc rc;
     int use = 0;
 
-    while (o->use && use_names[use] && !str_eq(use_names[use], o->use))
-        use++;
+    use = plan_name_place(use_names, o->use, USE_PRETRAIN);
     if (use == USE_LORA)
         request.lora = LORA_RANK;
     if (!request.batch && use != USE_PRETRAIN)
@@ -372,7 +371,7 @@ static enum rc run_choose(struct cmd_ctx *ctx, struct err *err)
     j = arena_new(&a.arena, struct choose_job);
     j->request = a;
     j->use = (enum use)use;
-    rc = choose(o, j, err);
+    rc = choose_gpu(o, j, err);
     if (rc == RC_OK && j->best < 0)
         ctx->status = EXIT_LIMIT;
     if (rc == RC_OK && o->request.json) {

@@ -34,15 +34,6 @@ struct memory_job { /* everything the answer is made from */
     const struct train_job *planned; /* of --file; NULL: none */
 };
 
-/* Of NULL-terminated names the place of `s`; `s` is one of them, args_parse() checked. */
-static int place(const char *const *names, const char *s, int dflt)
-{
-    for (int i = 0; s && names[i]; i++)
-        if (str_eq(names[i], s))
-            return i;
-    return dflt;
-}
-
 static int32_t or_one(int64_t v)
 {
     return v ? (int32_t)v : 1;
@@ -93,8 +84,8 @@ static enum rc read_config(const struct memory_opts *o, struct memory_job *j, st
     c->zero = (int32_t)o->zero;
     c->shard = (int32_t)o->shard;
     c->seq_par = o->sp;
-    c->recompute = (enum plan_recompute)place(plan_recompute_names, o->recompute, 0);
-    if (o->recompute && place(plan_recompute_names, o->recompute, -1) < 0 &&
+    c->recompute = (enum plan_recompute)plan_name_place(plan_recompute_names, o->recompute, 0);
+    if (o->recompute && plan_name_place(plan_recompute_names, o->recompute, -1) < 0 &&
         !plan_ops_parse(o->recompute, &c->recompute_ops)) {
         err_hint(err, "Give none, selective, full, or operations: norm,act,mla-up,experts,"
                       "shared-experts.");
@@ -102,18 +93,20 @@ static enum rc read_config(const struct memory_opts *o, struct memory_job *j, st
     }
     c->recompute_every = or_one(o->every);
     c->precision = plan_precision_of(o->precision);
-    c->optimizer = (enum plan_optimizer)place(plan_optimizer_names, o->optimizer, PLAN_ADAM);
-    c->schedule = (enum plan_schedule)place(plan_schedule_names, o->schedule,
-                                            c->vpp > 1 ? PLAN_INTERLEAVED : PLAN_1F1B);
+    c->optimizer =
+        (enum plan_optimizer)plan_name_place(plan_optimizer_names, o->optimizer, PLAN_ADAM);
+    c->schedule = (enum plan_schedule)plan_name_place(plan_schedule_names, o->schedule,
+                                                      c->vpp > 1 ? PLAN_INTERLEAVED : PLAN_1F1B);
     c->lora_rank = (int32_t)o->lora;
     c->base_bits = (int32_t)o->bits;
     c->offload_optimizer = o->offload != NULL;
     c->offload_params = str_eq(o->offload, "all");
-    c->profile.split = (enum plan_split)place(plan_split_names, o->split, PLAN_SPLIT_EVEN);
+    c->profile.split =
+        (enum plan_split)plan_name_place(plan_split_names, o->split, PLAN_SPLIT_EVEN);
     c->profile.flash = !o->no_flash;
     c->profile.fused = !o->eager;
-    c->profile.stack = (enum plan_stack)place(plan_stack_names, o->stack,
-                                              (int)plan_stack_usual(model_gpus * c->dp));
+    c->profile.stack = (enum plan_stack)plan_name_place(plan_stack_names, o->stack,
+                                                        (int)plan_stack_usual(model_gpus * c->dp));
     c->profile.dropout = o->dropout;
     c->profile.keep_gathered = o->keep_gathered;
     return read_batch(o, c, err);
@@ -336,7 +329,7 @@ static int64_t largest_batch(const struct memory_job *j)
     return low;
 }
 
-static void answer(struct memory_job *j)
+static void count_job(struct memory_job *j)
 {
     double usable = (double)j->cluster.gpu.mem_bytes * (1 - j->free_percent / 100);
 
@@ -643,7 +636,7 @@ static enum rc run_memory(struct cmd_ctx *ctx, struct err *err)
     } else
         rc = read_job(o, &j, err);
     if (rc == RC_OK) {
-        answer(&j);
+        count_job(&j);
         if (o->json)
             fields_write_report(&ctx->out, &memory_doc, &j);
         else if (o->svg) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* plan_ask: reading what is asked about a run, and writing figures. */
+/* plan_request: reading what is asked about a run, and writing figures. */
 #include "cmd/plan/plan_request_int.h"
 
 #include "base/mem.h"
@@ -129,9 +129,8 @@ enum rc request_read(const struct request_opts *o, struct run_request *out, stru
                                        .base_bits = (int32_t)o->bits } };
 
     a.want.precision = plan_precision_of(o->precision);
-    for (int i = 0; o->optimizer && i < PLAN_OPTIMIZERS; i++)
-        if (str_eq(plan_optimizer_names[i], o->optimizer))
-            a.want.optimizer = (enum plan_optimizer)i;
+    a.want.optimizer =
+        (enum plan_optimizer)plan_name_place(plan_optimizer_names, o->optimizer, PLAN_ADAM);
     if (plan_facts_load(&a.arena, &a.facts, err) || plan_recipes_load(&a.arena, &a.recipes, err) ||
         plan_gpu_by_name(o->gpu ? o->gpu : "h100", &a.gpu, err) || read_model(o, &a, err) ||
         plan_precision_rule_check(&a.gpu, a.want.precision, err)) {

@@ -130,8 +130,8 @@ void print_note(struct cmd_ctx *ctx, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void print_fp32(struct cmd_ctx *ctx, const struct plan_gpu *g, enum plan_precision p);
 /* "llama-3.1-70b: 70.6B parameters on 64 x H100 ..." and the configuration with its time. */
 void print_request(struct cmd_ctx *ctx, const struct run_request *a);
-/* Rows of tables whose struct begins with a struct run_request: the spec, if any, and the model; the
- * configuration with its time and memory. */
+/* Rows of tables whose struct begins with a struct run_request: the spec, if any, and the model;
+ * the configuration with its time and memory. */
 void request_json_model(struct json_out *w, const void *request);
 void request_json_best(struct json_out *w, const void *request);
 

@@ -12,16 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Of NULL-terminated names the place of `s`; `s` is one of them, args_parse() checked. */
-static int place(const char *const *names, const char *s, int dflt)
-{
-    for (int i = 0; s && names[i]; i++)
-        if (str_eq(names[i], s))
-            return i;
-    return dflt;
-}
-
-static enum rc missing(const char *option, const char *example, struct err *err)
+static enum rc option_missing(const char *option, const char *example, struct err *err)
 {
     err_hint(err, "For example %s.", example);
     return err_set(err, RC_USAGE, "there is no %s", option);
@@ -52,10 +43,10 @@ static void read_profile(const struct train_opts *o, const struct plan_cluster *
                          struct plan_profile *out)
 {
     plan_profile_usual(cl, out);
-    out->split = (enum plan_split)place(plan_split_names, o->split, (int)out->split);
+    out->split = (enum plan_split)plan_name_place(plan_split_names, o->split, (int)out->split);
     if (framework_of(o) && !str_eq(framework_of(o), "megatron") && cl->gpus > 1)
         out->stack = PLAN_STACK_FSDP;
-    out->stack = (enum plan_stack)place(plan_stack_names, o->stack, (int)out->stack);
+    out->stack = (enum plan_stack)plan_name_place(plan_stack_names, o->stack, (int)out->stack);
     out->flash = !o->no_flash;
     out->dp_overlap = !o->no_overlap;
     out->fused = o->fused || (!o->eager && out->fused);
@@ -70,8 +61,9 @@ static enum rc read_base(const struct train_opts *o, struct train_job *j, struct
     c->precision = plan_precision_of(o->precision);
     if (framework_of(o) && !o->precision)
         c->precision = plan_framework_precision(
-            (enum plan_framework)place(plan_framework_names, framework_of(o), 0));
-    c->optimizer = (enum plan_optimizer)place(plan_optimizer_names, o->optimizer, PLAN_ADAM);
+            (enum plan_framework)plan_name_place(plan_framework_names, framework_of(o), 0));
+    c->optimizer =
+        (enum plan_optimizer)plan_name_place(plan_optimizer_names, o->optimizer, PLAN_ADAM);
     j->free_percent = 100 * PLAN_CHOICE_MARGIN;
     if (o->free && (units_percent_parse(o->free, &j->free_percent, err) || j->free_percent < 0 ||
                     j->free_percent > 90)) {
@@ -83,7 +75,7 @@ static enum rc read_base(const struct train_opts *o, struct train_job *j, struct
         read_amount("budget", o->budget, &j->budget, err))
         return RC_USAGE;
     if ((o->days || o->budget) && !o->tokens)
-        return missing("--tokens, which --days and --budget need", "--tokens 15T", err);
+        return option_missing("--tokens, which --days and --budget need", "--tokens 15T", err);
     return RC_OK;
 }
 
@@ -91,7 +83,7 @@ static enum rc read_base(const struct train_opts *o, struct train_job *j, struct
 static enum rc read_types(const struct train_opts *o, const struct train_job *j,
                           const struct plan_cluster *cl, struct err *err)
 {
-    int f = place(plan_framework_names, framework_of(o), PLAN_TORCHRUN);
+    int f = plan_name_place(plan_framework_names, framework_of(o), PLAN_TORCHRUN);
     const char *why = plan_framework_refuses_gpu((enum plan_framework)f, &cl->gpu);
 
     if (plan_precision_rule_check(&cl->gpu, j->base.precision, err))
@@ -138,7 +130,8 @@ static enum rc read_case(const struct train_opts *o, struct train_job *j, const 
                                     .offload = o->offload,
                                     .all = o->all,
                                     .for_one = framework_of(o) != NULL };
-    k->space.framework = (enum plan_framework)place(plan_framework_names, framework_of(o), 0);
+    k->space.framework =
+        (enum plan_framework)plan_name_place(plan_framework_names, framework_of(o), 0);
     read_profile(o, &k->cluster, &k->space.base.profile);
     k->space.limit = (uint64_t)((double)g.mem_bytes * (1 - j->free_percent / 100));
     if (o->fix && plan_config_parse(o->fix, &k->space.base, &k->space.fixed, err))
@@ -187,7 +180,7 @@ static enum rc read_cases(const struct train_opts *o, struct train_job *j, struc
                 return err->code;
         }
     }
-    return j->count ? RC_OK : missing("--gpus", "--gpus 64", err);
+    return j->count ? RC_OK : option_missing("--gpus", "--gpus 64", err);
 }
 
 static int64_t odd_multiple(int64_t a, int64_t gpus)
@@ -227,11 +220,11 @@ static enum rc read_usual_batch(const struct train_opts *o, struct train_job *j,
 static enum rc read_job(const struct train_opts *o, struct train_job *j, struct err *err)
 {
     if (!o->model && !j->model.layers) /* said together: who lacks one does not know of the other */
-        return missing(o->gpus ? "--model" : "--model and no --gpus",
-                       "--model llama-3.1-70b --gpus 64; 'stoker plan models' lists the names",
-                       err);
+        return option_missing(
+            o->gpus ? "--model" : "--model and no --gpus",
+            "--model llama-3.1-70b --gpus 64; 'stoker plan models' lists the names", err);
     if (!o->gpus)
-        return missing("--gpus", "--gpus 64 --gpu h100", err);
+        return option_missing("--gpus", "--gpus 64 --gpu h100", err);
     j->batch = o->batch;
     if ((o->model && plan_read_model(o->model, &j->model, err)) ||
         plan_model_counts(&j->model, &j->counts, err) || read_base(o, j, err) ||
@@ -272,7 +265,7 @@ static void on_progress(void *arg, uint64_t done, uint64_t all)
     buf_release(&line);
 }
 
-static int cores(const struct train_opts *o)
+static int threads_of(const struct train_opts *o)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -286,7 +279,7 @@ static enum rc search_cases(struct cmd_ctx *ctx, const struct train_opts *o, str
                        .last = clock_mono_ns(),
                        .width = ctx->err_term.width,
                        .on = isatty(STDERR_FILENO) && !o->json };
-    struct plan_search_run run = { .threads = cores(o),
+    struct plan_search_run run = { .threads = threads_of(o),
                                    .top = o->top ? (size_t)o->top : 10,
                                    .progress = on_progress,
                                    .arg = &bar };
@@ -351,7 +344,7 @@ static int64_t gpus_in_time(const struct train_job *j, const struct train_case *
 }
 
 /* Nothing is left by the rules, or nothing fits. */
-static enum rc nothing(const struct train_job *j, struct err *err)
+static enum rc nothing_fits(const struct train_job *j, struct err *err)
 {
     const struct train_case *k = &j->cases[0];
     const struct plan_found *f = &k->found;
@@ -427,7 +420,7 @@ static enum rc print_flags(struct cmd_ctx *ctx, const struct train_opts *o,
                            const struct train_job *j, const struct plan_config *choice,
                            struct err *err)
 {
-    enum plan_framework f = (enum plan_framework)place(plan_framework_names, o->flags, 0);
+    enum plan_framework f = (enum plan_framework)plan_name_place(plan_framework_names, o->flags, 0);
     const struct plan_cluster *cl = &j->cases[j->chosen].cluster;
     int64_t nodes, each, machine = cl->machine_gpus ? cl->machine_gpus : cl->node_gpus;
     struct buf text = { 0 }, config = { 0 };
@@ -458,8 +451,8 @@ static enum rc print_flags(struct cmd_ctx *ctx, const struct train_opts *o,
     return RC_OK;
 }
 
-static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
-                      struct err *err)
+static enum rc print_answer(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
+                            struct err *err)
 {
     struct train_case *k = &j->cases[j->chosen];
     const struct plan_config *choice = &plan_choice(&k->found)->config;
@@ -486,11 +479,11 @@ static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct tr
 
         train_figures(j, k, choice, &f);
         if (f.misses_days)
-            j->gpus_in_time = gpus_in_time(j, k, cores(o));
+            j->gpus_in_time = gpus_in_time(j, k, threads_of(o));
     }
     j->vary = !o->no_vary && k->found.tried <= VARY_MAX;
     if (j->vary) {
-        struct plan_search_run run = { .threads = cores(o), .top = 1 };
+        struct plan_search_run run = { .threads = threads_of(o), .top = 1 };
 
         if (plan_vary_all(&k->space, &run, choice, j->varies, err))
             return err->code;
@@ -503,7 +496,7 @@ static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct tr
 }
 
 /* --explain and --compare need the rank: how many that fit are better. */
-static enum rc refer(const struct train_opts *o, struct train_job *j, struct err *err)
+static enum rc read_reference(const struct train_opts *o, struct train_job *j, struct err *err)
 {
     struct plan_config c;
     struct plan_pick p;
@@ -590,7 +583,7 @@ enum rc train_search(struct cmd_ctx *ctx, const struct train_opts *o, struct tra
     enum rc rc = search_cases(ctx, o, j, err);
 
     if (rc == RC_OK && !choose_case(j))
-        rc = nothing(j, err);
+        rc = nothing_fits(j, err);
     return rc;
 }
 
@@ -602,12 +595,12 @@ static enum rc cuts_answer(struct cmd_ctx *ctx, const struct train_opts *o, stru
     if (rc == RC_OK)
         rc = check_use(ctx, o, j, err);
     if (rc == RC_OK)
-        rc = refer(o, j, err);
+        rc = read_reference(o, j, err);
     if (rc == RC_OK)
         rc = train_search(ctx, o, j, err);
     if (rc == RC_OK) {
         read_band(j);
-        rc = answer(ctx, o, j, err);
+        rc = print_answer(ctx, o, j, err);
     }
     return rc;
 }

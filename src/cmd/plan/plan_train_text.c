@@ -53,7 +53,7 @@ void train_figures(const struct train_job *j, const struct train_case *k,
 }
 
 /* ---- front ---- */
-static bool beats(const struct train_point *a, const struct train_point *b)
+static bool point_beats(const struct train_point *a, const struct train_point *b)
 {
     if (a->token_s > b->token_s || a->headroom < b->headroom || a->dollars > b->dollars)
         return false;
@@ -88,7 +88,7 @@ size_t train_front(const struct train_job *j, struct train_point *out, size_t ma
         bool beaten = false;
 
         for (size_t p = 0; p < n && !beaten; p++)
-            beaten = beats(&out[p], &out[i]);
+            beaten = point_beats(&out[p], &out[i]);
         if (!beaten)
             out[kept++] = out[i]; /* only moves to the front: those behind are as they were */
     }
@@ -216,7 +216,7 @@ static void print_sentence(struct cmd_ctx *ctx, const struct train_job *j)
 }
 
 /* Does any of the best have a pipeline? */
-static bool pipelines(const struct plan_found *f)
+static bool has_pipelines(const struct plan_found *f)
 {
     for (size_t i = 0; i < f->top_count; i++)
         if (f->top[i].config.pp > 1)
@@ -243,7 +243,7 @@ static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
         buf_addf(&rules, "%s%s %s", rules.len ? ", " : "", plan_rule_names[i], buf_str(&n));
         buf_release(&n);
     }
-    if (f->excluded[PLAN_RULE_PP_EVEN] && !pipelines(f))
+    if (f->excluded[PLAN_RULE_PP_EVEN] && !has_pipelines(f))
         buf_addf(&rules, " (--split cost lets stages of %lld layers be uneven)",
                  (long long)j->model.layers);
     if (rules.len && j->rules) {
@@ -272,7 +272,7 @@ static const struct plan_pick *front_row(const struct train_job *j)
     return choice;
 }
 
-static size_t ranked(const struct train_job *j)
+static size_t ranked_count(const struct train_job *j)
 {
     return j->cases[j->chosen].found.top_count + (front_row(j) != NULL);
 }
@@ -308,7 +308,7 @@ static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
     if (j->tokens > 0)
         table_col(t, "days", TABLE_RIGHT);
     table_col(t, j->tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
-    for (size_t i = 0; i < ranked(j); i++) {
+    for (size_t i = 0; i < ranked_count(j); i++) {
         const struct plan_config *c = &ranked_at(j, i)->config;
         struct train_figures f;
 
@@ -339,7 +339,7 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
 
     for (int p = 0; p < PLAN_PARTS; p++)
         most[p] = (struct difference){ .part = p };
-    for (size_t i = 0; i < ranked(j); i++) {
+    for (size_t i = 0; i < ranked_count(j); i++) {
         train_figures(j, k, &ranked_at(j, i)->config, &f);
         for (int p = 0; p < PLAN_PARTS; p++)
             most[p].s = fmax(most[p].s, f.time.part[p]);
@@ -355,7 +355,7 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
             table_col(t, plan_part_names[p], TABLE_RIGHT);
     if (rest)
         table_col(t, "rest", TABLE_RIGHT);
-    for (size_t i = 0; i < ranked(j); i++) {
+    for (size_t i = 0; i < ranked_count(j); i++) {
         double left = 0;
 
         train_figures(j, k, &ranked_at(j, i)->config, &f);

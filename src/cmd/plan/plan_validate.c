@@ -54,7 +54,8 @@ static void print_table(struct cmd_ctx *ctx, const struct plan_report *r)
 }
 
 /* The next of a source's reasons; *n counts them. */
-static void reason(struct buf *out, const char *source, size_t *n, size_t count, const char *what)
+static void print_reason(struct buf *out, const char *source, size_t *n, size_t count,
+                         const char *what)
 {
     if (!count)
         return;
@@ -73,9 +74,9 @@ static void print_reasons(struct cmd_ctx *ctx, const struct plan_report *r)
         size_t n = 0;
 
         for (int k = 0; k < PLAN_MISSINGS; k++)
-            reason(&ctx->out, s->source, &n, s->missing[k], plan_missing_names[k]);
+            print_reason(&ctx->out, s->source, &n, s->missing[k], plan_missing_names[k]);
         for (int k = 0; k < PLAN_EXCLUDES; k++)
-            reason(&ctx->out, s->source, &n, s->exclude[k], plan_exclude_names[k]);
+            print_reason(&ctx->out, s->source, &n, s->exclude[k], plan_exclude_names[k]);
         if (n)
             buf_addc(&ctx->out, '\n');
     }
@@ -85,7 +86,8 @@ static void print_reasons(struct cmd_ctx *ctx, const struct plan_report *r)
              "R6 sizes do not multiply to the GPUs.\n");
 }
 
-static void result(struct buf *out, const char *name, double v, size_t n, double target, bool above)
+static void print_result(struct buf *out, const char *name, double v, size_t n, double target,
+                         bool above)
 {
     if (n)
         buf_addf(out, "RESULT %s %.4g %% %s%.4g %s n=%zu\n", name, 100 * v,
@@ -96,7 +98,7 @@ static void result(struct buf *out, const char *name, double v, size_t n, double
 static void result_fits(struct buf *out, const char *name, const struct plan_source_report *s)
 {
     if (s->fit_n)
-        result(out, name, (double)s->fit_right / (double)s->fit_n, s->fit_n, 0.96, true);
+        print_result(out, name, (double)s->fit_right / (double)s->fit_n, s->fit_n, 0.96, true);
 }
 
 /* The largest error of a known model's parameters against what was published, beyond rounding.
@@ -121,7 +123,7 @@ static void result_models(struct arena *a, struct buf *out)
         worst = off / want > worst ? off / want : worst;
         n++;
     }
-    result(out, "plan.models.params_max", worst, n, 0.001, false);
+    print_result(out, "plan.models.params_max", worst, n, 0.001, false);
 }
 
 static void result_top1(struct buf *out, const char *name, const struct plan_top1 *t, double target)
@@ -138,23 +140,24 @@ static void print_results(struct cmd_ctx *ctx, struct arena *a, const struct pla
 
     buf_addc(&ctx->out, '\n');
     result_models(a, &ctx->out);
-    result(&ctx->out, "plan.all.params_median", all->params.median, all->params.n, 0.001, false);
-    result(&ctx->out, "plan.all.flops_median", all->flops.median, all->flops.n, 0.001, false);
+    print_result(&ctx->out, "plan.all.params_median", all->params.median, all->params.n, 0.001,
+                 false);
+    print_result(&ctx->out, "plan.all.flops_median", all->flops.median, all->flops.n, 0.001, false);
     for (size_t i = 0; i + 1 < r->count; i++) {
         const struct plan_source_report *s = &r->sources[i];
 
         if (!str_starts(s->source, "HF Ultra-Scale"))
             continue;
-        result(&ctx->out, "plan.hf-clean-tp8.memory_median", s->memory.median, s->memory.n, 0.05,
-               false);
-        result(&ctx->out, "plan.hf-above-30gib.memory_median", s->memory_large.median,
-               s->memory_large.n, 0.07, false);
+        print_result(&ctx->out, "plan.hf-clean-tp8.memory_median", s->memory.median, s->memory.n,
+                     0.05, false);
+        print_result(&ctx->out, "plan.hf-above-30gib.memory_median", s->memory_large.median,
+                     s->memory_large.n, 0.07, false);
         result_fits(&ctx->out, "plan.hf.fits", s);
     }
     result_fits(&ctx->out, "plan.all.fits", all);
     if (r->fp8_n)
-        result(&ctx->out, "plan.h100-fp8.fits", (double)r->fp8_fit / (double)r->fp8_n, r->fp8_n,
-               0.9, true);
+        print_result(&ctx->out, "plan.h100-fp8.fits", (double)r->fp8_fit / (double)r->fp8_n,
+                     r->fp8_n, 0.9, true);
     result_top1(&ctx->out, "plan.top1.clean", &top1[PLAN_TOP1_CLEAN], 0.97);
     result_top1(&ctx->out, "plan.top1.all", &top1[PLAN_TOP1_ALL], 0.94);
 }

@@ -124,8 +124,8 @@ void plan_print_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
     plan_scatter_text(rows, r, PICTURE_WIDTH, PICTURE_HEIGHT, &ctx->out);
 }
 
-static void result(struct buf *out, const char *name, const char *measure, double v, double limit,
-                   size_t n)
+static void print_result(struct buf *out, const char *name, const char *measure, double v,
+                         double limit, size_t n)
 {
     if (n)
         buf_addf(out, "RESULT plan.%s.%s %.4g %% <=%.4g %s n=%zu\n", name, measure, 100 * v,
@@ -151,7 +151,7 @@ static void result_source(struct buf *out, const struct plan_time_source *s)
     }
     name[name[len - 1] == '-' ? len - 1 : len] = 0;
     if (limit > 0)
-        result(out, name, "time_mape", s->e.mape, limit, s->used);
+        print_result(out, name, "time_mape", s->e.mape, limit, s->used);
     else if (s->used)
         buf_addf(out, "RESULT plan.%s.time_mape %.4g %% n=%zu\n", name, 100 * s->e.mape, s->used);
 }
@@ -180,11 +180,11 @@ void plan_results_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
         const struct plan_errors *e = &r->sets[s].e;
 
         if (info->limit > 0)
-            result(&ctx->out, info->name, info->median ? "time_median" : "time_mape",
-                   info->median ? e->median : e->mape, info->limit, e->n);
+            print_result(&ctx->out, info->name, info->median ? "time_median" : "time_mape",
+                         info->median ? e->median : e->mape, info->limit, e->n);
     }
-    result(&ctx->out, "left-out", "time_median", r->left_median, 0.12, r->left_n);
-    result(&ctx->out, "left-out", "time_worst", r->left_worst, 0.25, r->left_n);
+    print_result(&ctx->out, "left-out", "time_median", r->left_median, 0.12, r->left_n);
+    print_result(&ctx->out, "left-out", "time_worst", r->left_worst, 0.25, r->left_n);
     for (size_t i = 0; i + 1 < r->source_count; i++)
         result_source(&ctx->out, &r->sources[i]);
     results_bands(ctx, rows, r, bands);

@@ -13,7 +13,7 @@ EMBED(data_recipes, "data/recipes.csv");
 EMBED(data_lr_rules, "data/lr_rules.csv");
 
 /* A cell by its column's name; a table without the column is a fault of ours. */
-static const char *cell(const struct csv *t, size_t row, const char *name)
+static const char *column_text(const struct csv *t, size_t row, const char *name)
 {
     int col = csv_col(t, name);
 
@@ -21,11 +21,11 @@ static const char *cell(const struct csv *t, size_t row, const char *name)
     return csv_cell(t, row, (size_t)col);
 }
 
-static double number(const struct csv *t, size_t row, const char *name)
+static double column_number(const struct csv *t, size_t row, const char *name)
 {
     double v = 0;
 
-    return str_to_f64(cell(t, row, name), &v) ? v : 0;
+    return str_to_f64(column_text(t, row, name), &v) ? v : 0;
 }
 
 enum rc plan_recipes_load(struct arena *a, struct plan_recipes *out, struct err *err)
@@ -40,26 +40,26 @@ enum rc plan_recipes_load(struct arena *a, struct plan_recipes *out, struct err 
         return err_ctx(err, "table 'lr_rules.csv'");
     rows = arena_array(a, struct plan_recipe, t.rows);
     for (size_t i = 0; i < t.rows; i++)
-        rows[i] = (struct plan_recipe){ .name = cell(&t, i, "name"),
-                                        .kind = cell(&t, i, "kind"),
-                                        .optimizer = cell(&t, i, "optimizer"),
-                                        .batch_unit = cell(&t, i, "batch_unit"),
-                                        .warmup = cell(&t, i, "warmup"),
-                                        .schedule = cell(&t, i, "schedule"),
-                                        .source = cell(&t, i, "source"),
-                                        .params = number(&t, i, "params_b") * 1e9,
-                                        .tokens = number(&t, i, "tokens_b") * 1e9,
-                                        .lr = number(&t, i, "lr"),
-                                        .batch = number(&t, i, "batch"),
-                                        .batch_last = number(&t, i, "batch_last"),
-                                        .lr_end_share = number(&t, i, "lr_end_share") };
+        rows[i] = (struct plan_recipe){ .name = column_text(&t, i, "name"),
+                                        .kind = column_text(&t, i, "kind"),
+                                        .optimizer = column_text(&t, i, "optimizer"),
+                                        .batch_unit = column_text(&t, i, "batch_unit"),
+                                        .warmup = column_text(&t, i, "warmup"),
+                                        .schedule = column_text(&t, i, "schedule"),
+                                        .source = column_text(&t, i, "source"),
+                                        .params = column_number(&t, i, "params_b") * 1e9,
+                                        .tokens = column_number(&t, i, "tokens_b") * 1e9,
+                                        .lr = column_number(&t, i, "lr"),
+                                        .batch = column_number(&t, i, "batch"),
+                                        .batch_last = column_number(&t, i, "batch_last"),
+                                        .lr_end_share = column_number(&t, i, "lr_end_share") };
     rules = arena_array(a, struct plan_lr_rule, u.rows);
     for (size_t i = 0; i < u.rows; i++)
-        rules[i] = (struct plan_lr_rule){ .name = cell(&u, i, "rule"),
-                                          .optimizer = cell(&u, i, "optimizer"),
-                                          .holds = cell(&u, i, "holds"),
-                                          .source = cell(&u, i, "source"),
-                                          .exponent = number(&u, i, "exponent") };
+        rules[i] = (struct plan_lr_rule){ .name = column_text(&u, i, "rule"),
+                                          .optimizer = column_text(&u, i, "optimizer"),
+                                          .holds = column_text(&u, i, "holds"),
+                                          .source = column_text(&u, i, "source"),
+                                          .exponent = column_number(&u, i, "exponent") };
     *out = (struct plan_recipes){ rows, t.rows, rules, u.rows };
     return RC_OK;
 }
@@ -70,7 +70,7 @@ static bool of_kind(const struct plan_recipe *r, const char *kind)
            (str_eq(kind, "vision") && str_eq(r->kind, "driving"));
 }
 
-static double distance(const struct plan_recipe *r, double params)
+static double size_distance(const struct plan_recipe *r, double params)
 {
     return fabs(log(r->params / params));
 }
@@ -86,7 +86,7 @@ size_t plan_recipes_near(const struct plan_recipes *r, const char *kind, double 
 
         if (!of_kind(row, kind))
             continue;
-        while (at && distance(out[at - 1], params) > distance(row, params))
+        while (at && size_distance(out[at - 1], params) > size_distance(row, params))
             at--;
         if (at >= max)
             continue;
@@ -104,13 +104,13 @@ size_t plan_recipes_like(const struct plan_recipes *r, const char *kind, double 
     size_t n = plan_recipes_near(r, kind, params, out, PLAN_NEAR_MAX), like = 1;
 
     assert(n);
-    while (like < n && distance(out[like], params) <= M_LN2)
+    while (like < n && size_distance(out[like], params) <= M_LN2)
         like++;
     return like;
 }
 
 /* Sorts: the least, the median (the lower of two) and the most. */
-static struct plan_range spread(double *v, size_t n)
+static struct plan_range range_of(double *v, size_t n)
 {
     for (size_t i = 1; i < n; i++)
         for (size_t k = i; k && v[k - 1] > v[k]; k--) {
@@ -130,7 +130,7 @@ struct plan_range plan_usual_batch(const struct plan_recipes *r, double params)
 
     for (size_t i = 0; i < n; i++)
         b[i] = near[i]->batch_last > 0 ? near[i]->batch_last : near[i]->batch;
-    return spread(b, n);
+    return range_of(b, n);
 }
 
 struct plan_range plan_usual_lr(const struct plan_recipes *r, double params)
@@ -141,7 +141,7 @@ struct plan_range plan_usual_lr(const struct plan_recipes *r, double params)
 
     for (size_t i = 0; i < n; i++)
         v[i] = near[i]->lr;
-    return spread(v, n);
+    return range_of(v, n);
 }
 
 int64_t plan_usual_sequences(const struct plan_recipes *r, double params, int64_t seq)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* facts: failures, prices, power and error bands from data/, each with its source. */
+/* campaign_facts: failures, prices, power and error bands from data/, each with its source. */
 #include "plan/campaign.h"
 #include "plan/campaign/campaign_int.h"
 
@@ -39,7 +39,8 @@ static enum rc open_table(struct arena *a, const char *text, size_t len, const c
 }
 
 /* NaN for an empty cell; a cell that is no number is a fault of the table. */
-static enum rc number(const struct csv *t, size_t row, size_t col, double *out, struct err *err)
+static enum rc read_number(const struct csv *t, size_t row, size_t col, double *out,
+                           struct err *err)
 {
     const char *s = csv_cell(t, row, col);
 
@@ -66,10 +67,10 @@ static enum rc load_failures(struct arena *a, struct plan_facts *out, struct err
         rows[i].gpu = csv_cell(&t, i, col[1]);
         rows[i].what = csv_cell(&t, i, col[5]);
         rows[i].source = csv_cell(&t, i, col[6]);
-        if (number(&t, i, col[2], &rows[i].gpus, err) ||
-            number(&t, i, col[3], &rows[i].gpu_hours, err) ||
-            number(&t, i, col[4], &rows[i].failures, err) ||
-            number(&t, i, col[7], &rows[i].hardware_share, err))
+        if (read_number(&t, i, col[2], &rows[i].gpus, err) ||
+            read_number(&t, i, col[3], &rows[i].gpu_hours, err) ||
+            read_number(&t, i, col[4], &rows[i].failures, err) ||
+            read_number(&t, i, col[7], &rows[i].hardware_share, err))
             return err_ctx(err, "table 'failures.csv'");
         if (isnan(rows[i].hardware_share))
             rows[i].hardware_share = 0;
@@ -95,8 +96,9 @@ static enum rc load_prices(struct arena *a, struct plan_facts *out, struct err *
         rows[i].unit = csv_cell(&t, i, col[1]);
         rows[i].date = csv_cell(&t, i, col[5]);
         rows[i].source = csv_cell(&t, i, col[6]);
-        if (number(&t, i, col[2], &rows[i].low, err) ||
-            number(&t, i, col[3], &rows[i].usual, err) || number(&t, i, col[4], &rows[i].high, err))
+        if (read_number(&t, i, col[2], &rows[i].low, err) ||
+            read_number(&t, i, col[3], &rows[i].usual, err) ||
+            read_number(&t, i, col[4], &rows[i].high, err))
             return err_ctx(err, "table 'prices.csv'");
     }
     out->prices = rows;
@@ -118,7 +120,7 @@ static enum rc load_facts(struct arena *a, struct plan_facts *out, struct err *e
         rows[i].name = csv_cell(&t, i, col[0]);
         rows[i].unit = csv_cell(&t, i, col[2]);
         rows[i].source = csv_cell(&t, i, col[3]);
-        if (number(&t, i, col[1], &rows[i].value, err))
+        if (read_number(&t, i, col[1], &rows[i].value, err))
             return err_ctx(err, "table 'campaign.csv'");
     }
     out->facts = rows;
@@ -145,8 +147,8 @@ static enum rc load_bands(struct arena *a, struct plan_facts *out, struct err *e
         rows[i].moe = csv_cell(&t, i, col[1]);
         rows[i].stack = csv_cell(&t, i, col[2]);
         rows[i].source = csv_cell(&t, i, col[6]);
-        if (number(&t, i, col[3], &rows[i].low, err) || number(&t, i, col[4], &rows[i].high, err) ||
-            number(&t, i, col[5], &n, err))
+        if (read_number(&t, i, col[3], &rows[i].low, err) ||
+            read_number(&t, i, col[4], &rows[i].high, err) || read_number(&t, i, col[5], &n, err))
             return err_ctx(err, "table 'plan_bands.csv'");
         rows[i].n = (int64_t)n;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cluster: the smallest that meets a deadline, and its three costs. */
+/* cluster_size: the smallest that meets a deadline, and its three costs. */
 #include "plan/cluster_size.h"
 
 #include "base/str.h"
@@ -136,7 +136,7 @@ int64_t plan_switches(int64_t nodes, int64_t *out_layers)
     }
 }
 
-static struct plan_range times(const struct plan_price *p, double v)
+static struct plan_range price_times(const struct plan_price *p, double v)
 {
     return (struct plan_range){ p->low * v, p->usual * v, p->high * v };
 }
@@ -147,9 +147,9 @@ static void rent_of(const struct plan_facts *f, const struct plan_sized *s, stru
 
     c->rent_known = bill->known;
     c->rent_gpus = bill->usd;
-    c->rent_storage =
-        times(plan_price(f, "fast storage"), (c->data_bytes + c->kept_bytes) / 1e9 * c->months);
-    c->rent_network = times(plan_price(f, "egress"), c->egress_bytes / 1e9);
+    c->rent_storage = price_times(plan_price(f, "fast storage"),
+                                  (c->data_bytes + c->kept_bytes) / 1e9 * c->months);
+    c->rent_network = price_times(plan_price(f, "egress"), c->egress_bytes / 1e9);
 }
 
 static void buy_of(const struct plan_facts *f, const struct plan_sized *s,
@@ -165,8 +165,8 @@ static void buy_of(const struct plan_facts *f, const struct plan_sized *s,
         return;
     c->buy_gpus = w->node_usd > 0 ? (struct plan_range){ w->node_usd * nodes, w->node_usd * nodes,
                                                          w->node_usd * nodes }
-                                  : times(plan_price(f, "node"), nodes);
-    c->buy_network = times(sw, (double)c->switches);
+                                  : price_times(plan_price(f, "node"), nodes);
+    c->buy_network = price_times(sw, (double)c->switches);
     if (c->layers) {
         double each = c->layers > 1 ? cable->high : cable->low;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* machine: a training configuration from what a machine has.
+/* machine_advice: a training configuration from what a machine has.
  *
  * For models that are not transformers of a known shape: a vision or driving network is described
  * by what was measured of it (parameters, FLOPs and bytes of a sample), and each setting follows
@@ -27,8 +27,8 @@ const char *const plan_setting_names[PLAN_SETTINGS] = {
 };
 
 PRINTF_LIKE(4, 5)
-static void set(struct plan_machine *m, enum plan_setting s, const char *value, const char *fmt,
-                ...)
+static void setting_set(struct plan_machine *m, enum plan_setting s, const char *value,
+                        const char *fmt, ...)
 {
     va_list ap;
 
@@ -64,7 +64,8 @@ static enum rc batch_of(const struct plan_machine_want *w, struct plan_machine *
         m->memory_bytes = fixed_bytes(w) + (double)m->batch_gpu * w->act_bytes;
     snprintf(text, sizeof(text), "%lld", (long long)m->batch_gpu);
     if (w->act_bytes <= 0)
-        set(m, PLAN_SET_BATCH_GPU, text,
+        setting_set(
+            m, PLAN_SET_BATCH_GPU, text,
             "%s; memory is not the limit that is known: give --act-sample to hold it against "
             "the %.0f GiB of a %s",
             w->batch ? "as given"
@@ -72,7 +73,8 @@ static enum rc batch_of(const struct plan_machine_want *w, struct plan_machine *
                        "(Goyal et al. 2017, arXiv 1706.02677)",
             (double)w->gpu.mem_bytes / 0x1p30, w->gpu.name);
     else
-        set(m, PLAN_SET_BATCH_GPU, text,
+        setting_set(
+            m, PLAN_SET_BATCH_GPU, text,
             "%s; it takes %.1f GiB of %.1f (%.2f GiB a sample, %.1f fixed), up to %.0f would fit",
             w->batch                          ? "as given"
             : m->batch_gpu == REFERENCE_BATCH ? "the reference: 8 workers of 32 (Goyal et al. "
@@ -91,18 +93,21 @@ static void global_batch(const struct plan_machine_want *w, struct plan_machine 
 
     snprintf(text, sizeof(text), "%lld", (long long)m->batch);
     if (m->batch == 256)
-        set(m, PLAN_SET_BATCH, text,
+        setting_set(
+            m, PLAN_SET_BATCH, text,
             "%lld GPUs x %lld: the batch whose learning rates are published; another one wants "
             "another rate (stoker plan advise)",
             (long long)w->gpus, (long long)m->batch_gpu);
     else if (m->batch < reference)
-        set(m, PLAN_SET_BATCH, text,
+        setting_set(
+            m, PLAN_SET_BATCH, text,
             "%lld GPUs x %lld; accumulate %lld steps for the %lld of the reference, or scale the "
             "learning rate (stoker plan advise)",
             (long long)w->gpus, (long long)m->batch_gpu,
             (long long)(reference / plan_max(1, m->batch)), (long long)reference);
     else
-        set(m, PLAN_SET_BATCH, text,
+        setting_set(
+            m, PLAN_SET_BATCH, text,
             "%lld GPUs x %lld; published rates are for 256: scale the learning rate and warm up "
             "(stoker plan advise --from-batch 256 --batch %lld)",
             (long long)w->gpus, (long long)m->batch_gpu, (long long)m->batch);
@@ -140,16 +145,18 @@ static void loader_of(const struct plan_machine_want *w, struct plan_machine *m)
                  (long long)most);
     snprintf(text, sizeof(text), "%lld", (long long)plan_min(m->workers, most));
     if (known && (int64_t)need > most)
-        set(m, PLAN_SET_WORKERS, text,
+        setting_set(
+            m, PLAN_SET_WORKERS, text,
             "%.0f are needed (%.0f samples/s x %.1f ms of a core, a quarter to spare)%s: the "
             "loader will hold the GPUs up",
             need, rate, w->cpu_s * 1e3, cores);
     else if (known)
-        set(m, PLAN_SET_WORKERS, text,
-            "%.0f samples/s x %.1f ms of a core, a quarter to spare, and no fewer than 2%s", rate,
-            w->cpu_s * 1e3, cores);
+        setting_set(m, PLAN_SET_WORKERS, text,
+                    "%.0f samples/s x %.1f ms of a core, a quarter to spare, and no fewer than 2%s",
+                    rate, w->cpu_s * 1e3, cores);
     else
-        set(m, PLAN_SET_WORKERS, text,
+        setting_set(
+            m, PLAN_SET_WORKERS, text,
             "the reference's: one decodes while the other hands over. A loader that decodes "
             "photographs wants more (a core does 100 to 200 a second): %s, or give what was "
             "measured, --cpu-ms and --efficiency%s",
@@ -160,12 +167,14 @@ static void loader_of(const struct plan_machine_want *w, struct plan_machine *m)
     m->prefetch = PREFETCH;
     snprintf(text, sizeof(text), "%d", PREFETCH);
     if (m->step_s > 0 && w->sample_bytes > 0)
-        set(m, PLAN_SET_PREFETCH, text,
+        setting_set(
+            m, PLAN_SET_PREFETCH, text,
             "%lld batches ready a GPU bridge %.1f s of a slow disk; they take %.1f GiB of host "
             "memory in all (PyTorch's 2 bridge half)",
             (long long)ready, seconds, (double)(ready * m->batch) * w->sample_bytes / 0x1p30);
     else
-        set(m, PLAN_SET_PREFETCH, text,
+        setting_set(
+            m, PLAN_SET_PREFETCH, text,
             "%lld batches ready a GPU: PyTorch's 2 make half of that, and a burst of slow reads "
             "empties them",
             (long long)ready);
@@ -175,17 +184,19 @@ static void loader_flags(const struct plan_machine_want *w, struct plan_machine 
 {
     int64_t processes = m->workers * w->gpus;
 
-    set(m, PLAN_SET_PIN, "on",
+    setting_set(
+        m, PLAN_SET_PIN, "on",
         "page-locked buffers are copied by the DMA engine while the GPU computes; pageable ones "
         "are first copied by a core");
-    set(m, PLAN_SET_PERSISTENT, "on",
+    setting_set(
+        m, PLAN_SET_PERSISTENT, "on",
         "workers live across epochs: starting %lld processes and opening the data again at each "
         "epoch leaves the GPUs idle",
         (long long)processes);
-    set(m, PLAN_SET_DROP_LAST, "on",
-        "every step has %lld samples on every GPU: a shorter last one changes the mean of "
-        "gradients, the statistics of batch norm and the shapes that were compiled",
-        (long long)m->batch_gpu);
+    setting_set(m, PLAN_SET_DROP_LAST, "on",
+                "every step has %lld samples on every GPU: a shorter last one changes the mean of "
+                "gradients, the statistics of batch norm and the shapes that were compiled",
+                (long long)m->batch_gpu);
 }
 
 /* ---- the rest ---- */
@@ -197,19 +208,20 @@ static void parallel_of(const struct plan_machine_want *w, struct plan_machine *
 
     m->sharded = fixed_bytes(w) > (double)w->gpu.mem_bytes * MEMORY_SHARE / 2;
     if (w->gpus == 1)
-        set(m, PLAN_SET_PARALLEL, "none", "one GPU");
+        setting_set(m, PLAN_SET_PARALLEL, "none", "one GPU");
     else if (m->sharded)
-        set(m, PLAN_SET_PARALLEL, "sharded data parallel (FSDP)",
-            "weights, gradients and moments take %.1f GiB: more than half of a GPU",
-            fixed_bytes(w) / 0x1p30);
+        setting_set(m, PLAN_SET_PARALLEL, "sharded data parallel (FSDP)",
+                    "weights, gradients and moments take %.1f GiB: more than half of a GPU",
+                    fixed_bytes(w) / 0x1p30);
     else if (w->params > 0)
-        set(m, PLAN_SET_PARALLEL, "data parallel (DDP)",
-            "the whole model with its optimizer takes %.1f GiB of a %s's %.0f; %.0f MB of "
-            "gradients a step are %.1f ms on its links and hide behind the backward pass",
-            fixed_bytes(w) / 0x1p30, w->gpu.name, (double)w->gpu.mem_bytes / 0x1p30, grads / 1e6,
-            ms);
+        setting_set(m, PLAN_SET_PARALLEL, "data parallel (DDP)",
+                    "the whole model with its optimizer takes %.1f GiB of a %s's %.0f; %.0f MB of "
+                    "gradients a step are %.1f ms on its links and hide behind the backward pass",
+                    fixed_bytes(w) / 0x1p30, w->gpu.name, (double)w->gpu.mem_bytes / 0x1p30,
+                    grads / 1e6, ms);
     else
-        set(m, PLAN_SET_PARALLEL, "data parallel (DDP)",
+        setting_set(
+            m, PLAN_SET_PARALLEL, "data parallel (DDP)",
             "up to %.1fB parameters the model with its optimizer fits in half of a %s: nothing "
             "needs to be cut",
             ((double)w->gpu.mem_bytes * MEMORY_SHARE / 2 - plan_memory_default.context_bytes) /
@@ -220,14 +232,16 @@ static void parallel_of(const struct plan_machine_want *w, struct plan_machine *
 static void norm_of(const struct plan_machine_want *w, struct plan_machine *m)
 {
     if (w->gpus == 1)
-        set(m, PLAN_SET_SYNC_BN, "local", "one GPU has the whole batch");
+        setting_set(m, PLAN_SET_SYNC_BN, "local", "one GPU has the whole batch");
     else if (m->batch_gpu <= REFERENCE_BATCH)
-        set(m, PLAN_SET_SYNC_BN, "synchronised",
+        setting_set(
+            m, PLAN_SET_SYNC_BN, "synchronised",
             "statistics over %lld samples instead of %lld: they do not change with the number of "
             "GPUs, and below 32 a GPU the error grows (Wu and He 2018, arXiv 1803.08494)",
             (long long)m->batch, (long long)m->batch_gpu);
     else
-        set(m, PLAN_SET_SYNC_BN, "local",
+        setting_set(
+            m, PLAN_SET_SYNC_BN, "local",
             "%lld samples a GPU are enough for its own statistics (32 and more; Wu and He 2018, "
             "arXiv 1803.08494)",
             (long long)m->batch_gpu);
@@ -246,7 +260,8 @@ enum rc plan_machine_of(const struct plan_machine_want *w, struct plan_machine *
     if (rc)
         return rc;
     global_batch(w, &m);
-    set(&m, PLAN_SET_PRECISION, m.bf16 ? "bf16" : "fp16",
+    setting_set(
+        &m, PLAN_SET_PRECISION, m.bf16 ? "bf16" : "fp16",
         "%.0f TFLOP/s on a %s and half the bytes of fp32; %s; weights and moments stay in fp32",
         w->gpu.bf16_flops / 1e12, w->gpu.name,
         m.bf16 ? "the exponent of fp32, so that no loss scaling is needed"

@@ -112,7 +112,7 @@ static int64_t gpus_taken(const struct queue_sim *s, const struct queued_job *j)
     return j->gpus < s->in->node_gpus ? j->gpus : whole_nodes(s, j) * s->in->node_gpus;
 }
 
-static bool start(struct queue_sim *s, uint32_t i)
+static bool job_start(struct queue_sim *s, uint32_t i)
 {
     struct queued_job *j = &s->jobs[i];
 
@@ -133,7 +133,7 @@ static bool start(struct queue_sim *s, uint32_t i)
     return true;
 }
 
-static void finish(struct queue_sim *s, const struct queued_job *j)
+static void job_finish(struct queue_sim *s, const struct queued_job *j)
 {
     s->free_gpus += gpus_taken(s, j);
     if (j->slot < 0) {
@@ -145,7 +145,7 @@ static void finish(struct queue_sim *s, const struct queued_job *j)
 }
 
 /* ---- the queue ---- */
-static void enqueue(struct queue_sim *s, uint32_t i)
+static void job_enqueue(struct queue_sim *s, uint32_t i)
 {
     if (s->head)
         s->jobs[s->tail].next = i;
@@ -157,7 +157,7 @@ static void enqueue(struct queue_sim *s, uint32_t i)
 }
 
 /* Takes the job behind `before` (0: the first) out. */
-static void dequeue(struct queue_sim *s, uint32_t before)
+static void job_dequeue(struct queue_sim *s, uint32_t before)
 {
     uint32_t i = before ? s->jobs[before].next : s->head;
 
@@ -196,14 +196,14 @@ static double shadow_of(const struct queue_sim *s, double (*ends)[2], int64_t *o
     return at;
 }
 
-static void dispatch(struct queue_sim *s, double (*ends)[2])
+static void jobs_dispatch(struct queue_sim *s, double (*ends)[2])
 {
     int64_t extra;
     double shadow;
     uint32_t before;
 
-    while (s->head && start(s, s->head))
-        dequeue(s, 0);
+    while (s->head && job_start(s, s->head))
+        job_dequeue(s, 0);
     if (!s->in->backfill || !s->head || !s->free_gpus)
         return;
     shadow = shadow_of(s, ends, &extra);
@@ -213,10 +213,10 @@ static void dispatch(struct queue_sim *s, double (*ends)[2])
         const struct queued_job *j = &s->jobs[next];
         bool short_enough = s->now + j->hours <= shadow, small = gpus_taken(s, j) <= extra;
 
-        if ((short_enough || small) && gpus_taken(s, j) <= s->free_gpus && start(s, next)) {
+        if ((short_enough || small) && gpus_taken(s, j) <= s->free_gpus && job_start(s, next)) {
             if (!short_enough)
                 extra -= gpus_taken(s, j);
-            dequeue(s, before);
+            job_dequeue(s, before);
         } else {
             before = next;
         }
@@ -224,7 +224,7 @@ static void dispatch(struct queue_sim *s, double (*ends)[2])
 }
 
 /* ---- time ---- */
-static void advance(struct queue_sim *s, double to)
+static void clock_advance(struct queue_sim *s, double to)
 {
     double a = fmax(s->now, s->from), b = fmin(to, s->until);
 
@@ -235,7 +235,7 @@ static void advance(struct queue_sim *s, double to)
     s->now = to;
 }
 
-static void simulate(struct queue_sim *s, double (*ends)[2])
+static void sim_run(struct queue_sim *s, double (*ends)[2])
 {
     uint32_t next = 1;
 
@@ -243,13 +243,13 @@ static void simulate(struct queue_sim *s, double (*ends)[2])
         if (s->running && (next > s->count || end_of(s, s->heap[0]) <= s->jobs[next].arrives)) {
             uint32_t done = s->heap[0];
 
-            advance(s, end_of(s, done));
-            finish(s, &s->jobs[heap_pop(s)]);
+            clock_advance(s, end_of(s, done));
+            job_finish(s, &s->jobs[heap_pop(s)]);
         } else {
-            advance(s, s->jobs[next].arrives);
-            enqueue(s, next++);
+            clock_advance(s, s->jobs[next].arrives);
+            job_enqueue(s, next++);
         }
-        dispatch(s, ends);
+        jobs_dispatch(s, ends);
     }
 }
 
@@ -261,7 +261,7 @@ static int by_arrival(const void *a, const void *b)
     return (x->arrives > y->arrives) - (x->arrives < y->arrives);
 }
 
-static enum rc check(const struct queue_in *in, uint32_t *out_cap, struct err *err)
+static enum rc input_check(const struct queue_in *in, uint32_t *out_cap, struct err *err)
 {
     double jobs = 0;
 
@@ -319,7 +319,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double quantile(const double *v, size_t n, double q)
+static double sorted_quantile(const double *v, size_t n, double q)
 {
     double at = q * (double)(n - 1);
     size_t i = (size_t)at;
@@ -337,14 +337,14 @@ static void times_of(double *v, size_t n, struct queue_times *out)
         sum += v[i];
     qsort(v, n, sizeof(*v), by_size);
     *out = (struct queue_times){ .mean = sum / (double)n,
-                                 .p50 = quantile(v, n, 0.5),
-                                 .p90 = quantile(v, n, 0.9),
-                                 .p95 = quantile(v, n, 0.95),
-                                 .p99 = quantile(v, n, 0.99),
+                                 .p50 = sorted_quantile(v, n, 0.5),
+                                 .p90 = sorted_quantile(v, n, 0.9),
+                                 .p95 = sorted_quantile(v, n, 0.95),
+                                 .p99 = sorted_quantile(v, n, 0.99),
                                  .max = v[n - 1] };
 }
 
-static void figures(const struct queue_sim *s, double *v, struct queue_out *out)
+static void sim_figures(const struct queue_sim *s, double *v, struct queue_out *out)
 {
     struct queue_out r = { 0 };
     double span = s->until - s->from;
@@ -392,10 +392,10 @@ enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *
     uint32_t cap = 0;
     enum rc rc;
 
-    rc = check(in, &cap, err);
+    rc = input_check(in, &cap, err);
     if (rc)
         return rc;
-    s.free_gpus = in->nodes * in->node_gpus; /* in range: check() */
+    s.free_gpus = in->nodes * in->node_gpus; /* in range: input_check() */
     s.from = in->months * PLAN_MONTH_H * 0.1;
     s.until = s.from + in->months * PLAN_MONTH_H;
     s.jobs = arena_array(a, struct queued_job, cap);
@@ -403,8 +403,8 @@ enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *
     s.left = arena_array(a, int32_t, (size_t)in->nodes);
     s.heap = arena_array(a, uint32_t, s.count + 1);
     ends = arena_array_bytes(a, s.count + 1, sizeof(*ends));
-    simulate(&s, ends);
-    figures(&s, arena_array(a, double, s.count + 1), out);
+    sim_run(&s, ends);
+    sim_figures(&s, arena_array(a, double, s.count + 1), out);
     out->unstable = load_gpus(in) >= (double)(in->nodes * in->node_gpus);
     return RC_OK;
 }
@@ -419,8 +419,8 @@ static double percentile_of(const struct queue_times *t, int percentile)
 }
 
 /* ---- the smallest cluster ---- */
-static enum rc meets(const struct queue_in *in, int percentile, double hours, bool *out,
-                     struct queue_out *at, struct err *err)
+static enum rc size_meets(const struct queue_in *in, int percentile, double hours, bool *out,
+                          struct queue_out *at, struct err *err)
 {
     struct arena a = { 0 };
     enum rc rc = queue_run(&a, in, at, err);
@@ -441,8 +441,8 @@ static int64_t fewest_possible(const struct queue_in *in)
 
 /* Halving between a size that does not do and one that does; more nodes never hurt by more than
  * noise, and all sizes see the same jobs. */
-static enum rc smallest(const struct queue_in *in, int percentile, double hours, int64_t *out,
-                        struct err *err)
+static enum rc size_smallest(const struct queue_in *in, int percentile, double hours, int64_t *out,
+                             struct err *err)
 {
     struct queue_in q = *in;
     int64_t low = fewest_possible(in) - 1, high;
@@ -452,7 +452,7 @@ static enum rc smallest(const struct queue_in *in, int percentile, double hours,
 
     for (high = low + 1; high <= QUEUE_NODES_MAX && !ok; high += high - low) {
         q.nodes = high;
-        rc = meets(&q, percentile, hours, &ok, &at, err);
+        rc = size_meets(&q, percentile, hours, &ok, &at, err);
         if (rc)
             return rc;
         if (ok)
@@ -469,7 +469,7 @@ static enum rc smallest(const struct queue_in *in, int percentile, double hours,
         return err_set(err, RC_LIMIT, "more than %d nodes are needed", QUEUE_NODES_MAX);
     while (high - low > 1) {
         q.nodes = low + (high - low) / 2;
-        rc = meets(&q, percentile, hours, &ok, &at, err);
+        rc = size_meets(&q, percentile, hours, &ok, &at, err);
         if (rc)
             return rc;
         *(ok ? &high : &low) = q.nodes;
@@ -497,7 +497,7 @@ enum rc queue_size_for(const struct queue_in *in, int percentile, double hours, 
     assert(runs > 0 && runs <= RUNS_MAX);
     for (size_t i = 0; i < runs; i++) {
         q.seed = in->seed + i;
-        rc = smallest(&q, percentile, hours, &sizes[i], err);
+        rc = size_smallest(&q, percentile, hours, &sizes[i], err);
         if (rc)
             return rc;
     }
@@ -508,7 +508,7 @@ enum rc queue_size_for(const struct queue_in *in, int percentile, double hours, 
                                 .load = fewest_possible(in) };
     q.seed = in->seed;
     q.nodes = out->nodes;
-    return meets(&q, percentile, hours, &ok, &out->at, err);
+    return size_meets(&q, percentile, hours, &ok, &out->at, err);
 }
 
 /* ---- job classes from a table ---- */

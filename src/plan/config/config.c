@@ -50,16 +50,19 @@ enum plan_stack plan_stack_usual(int64_t gpus)
     return gpus > 1 ? PLAN_STACK_MEGATRON : PLAN_STACK_TORCH;
 }
 
+int plan_name_place(const char *const *names, const char *s, int dflt)
+{
+    for (int i = 0; s && names[i]; i++)
+        if (str_eq(names[i], s))
+            return i;
+    return dflt;
+}
+
 enum plan_precision plan_precision_of(const char *name)
 {
-    if (!name)
-        return PLAN_BF16;
-    if (str_eq(name, "autocast"))
-        return PLAN_FSDP_MIXED;
-    for (int i = 0; i < PLAN_PRECISIONS; i++)
-        if (str_eq(plan_precision_names[i], name))
-            return (enum plan_precision)i;
-    return PLAN_BF16;
+    return str_eq(name, "autocast")
+               ? PLAN_FSDP_MIXED
+               : (enum plan_precision)plan_name_place(plan_precision_names, name, PLAN_BF16);
 }
 
 void plan_config_init(struct plan_config *c)

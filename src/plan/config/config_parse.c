@@ -39,14 +39,6 @@ static const char *const words[] = {
     "offload-none", "norm",        "act",       "mla-up",    "experts",     "shared-experts"
 };
 
-static int place(const char *const *names, const char *s)
-{
-    for (int i = 0; names[i]; i++)
-        if (str_eq(names[i], s))
-            return i;
-    return -1;
-}
-
 /* The next word of `*text` into `out`; false at the end. */
 static bool next_word(const char **text, char out[WORD_MAX])
 {
@@ -89,13 +81,13 @@ static bool set_enum(struct plan_config *c, const char *w, unsigned *bit)
 {
     int i;
 
-    if ((i = place(plan_recompute_names, w)) >= 0) {
+    if ((i = plan_name_place(plan_recompute_names, w, -1)) >= 0) {
         c->recompute = (enum plan_recompute)i;
         *bit = PLAN_GIVEN_RECOMPUTE;
-    } else if ((i = place(plan_schedule_names, w)) >= 0) {
+    } else if ((i = plan_name_place(plan_schedule_names, w, -1)) >= 0) {
         c->schedule = (enum plan_schedule)i;
         *bit = PLAN_GIVEN_SCHEDULE;
-    } else if ((i = place(plan_precision_names, w)) >= 0) {
+    } else if ((i = plan_name_place(plan_precision_names, w, -1)) >= 0) {
         c->precision = (enum plan_precision)i;
         *bit = PLAN_GIVEN_PRECISION;
     } else if (str_eq(w, "sp") || str_eq(w, "nosp")) {
@@ -131,7 +123,7 @@ static const struct size_word *find_size(const char *w, const char **out_number)
     return NULL;
 }
 
-static enum rc unknown(const char *w, struct err *err)
+static enum rc word_unknown(const char *w, struct err *err)
 {
     const char *names[ARRAY_SIZE(sizes) + ARRAY_SIZE(words)], *near;
     char letters[WORD_MAX];
@@ -190,7 +182,7 @@ enum rc plan_config_parse(const char *text, struct plan_config *c, unsigned *out
         if (s && set_size(s, number, &o, err))
             return RC_USAGE;
         if (!s && !set_enum(&o, w, &bit))
-            return unknown(w, err);
+            return word_unknown(w, err);
         bit = s ? s->bit : bit;
         if (given & bit)
             return err_set(err, RC_USAGE, "'%s' says a second time what was said", w);

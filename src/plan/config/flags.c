@@ -23,8 +23,8 @@ struct flags_job { /* what all of them need */
     int64_t replicas, batch, shard;
 };
 
-static void flag(struct flags_job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void flag(struct flags_job *j, const char *fmt, ...)
+static void add_flag(struct flags_job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void add_flag(struct flags_job *j, const char *fmt, ...)
 {
     va_list ap;
 
@@ -34,8 +34,8 @@ static void flag(struct flags_job *j, const char *fmt, ...)
     va_end(ap);
 }
 
-static void note(struct flags_job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void note(struct flags_job *j, const char *fmt, ...)
+static void add_note(struct flags_job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void add_note(struct flags_job *j, const char *fmt, ...)
 {
     va_list ap;
 
@@ -81,7 +81,7 @@ bool plan_launch_shape(const struct plan_cluster *cl, const struct plan_config *
 }
 
 /* Nodes and processes of one of them, as launchers want them. */
-static void shape(struct flags_job *j, int64_t *nodes, int64_t *each)
+static void launch_shape(struct flags_job *j, int64_t *nodes, int64_t *each)
 {
     int64_t machine = j->cl->machine_gpus ? j->cl->machine_gpus : j->cl->node_gpus;
 
@@ -90,17 +90,18 @@ static void shape(struct flags_job *j, int64_t *nodes, int64_t *each)
         *each = 1;
     }
     if (*nodes > 1 && *each < machine)
-        note(j,
-             "launchers start as many processes on each node: %lld GPUs are %lld nodes with %lld "
-             "of their %lld GPUs; the plan counted full nodes",
-             ll(j->cl->gpus), ll(*nodes), ll(*each), ll(machine));
+        add_note(
+            j,
+            "launchers start as many processes on each node: %lld GPUs are %lld nodes with %lld "
+            "of their %lld GPUs; the plan counted full nodes",
+            ll(j->cl->gpus), ll(*nodes), ll(*each), ll(machine));
 }
 
-static void torchrun(struct flags_job *j, const char *script)
+static void print_torchrun(struct flags_job *j, const char *script)
 {
     int64_t nodes, each;
 
-    shape(j, &nodes, &each);
+    launch_shape(j, &nodes, &each);
     if (nodes == 1)
         buf_addf(j->out, "torchrun --standalone --nproc-per-node %lld %s", ll(each), script);
     else
@@ -111,7 +112,7 @@ static void torchrun(struct flags_job *j, const char *script)
 }
 
 /* The type of 16 bits. */
-static const char *half(const struct flags_job *j)
+static const char *half_name(const struct flags_job *j)
 {
     return j->cl->gpu.no_bf16 ? "fp16" : "bf16";
 }
@@ -119,7 +120,7 @@ static const char *half(const struct flags_job *j)
 static void note_half(struct flags_job *j)
 {
     if (j->cl->gpu.no_bf16 && j->c->precision != PLAN_FP32)
-        note(j, "%s has no bf16: fp16 with a scaled loss takes its place", j->cl->gpu.name);
+        add_note(j, "%s has no bf16: fp16 with a scaled loss takes its place", j->cl->gpu.name);
 }
 
 /* Fused kernels hide tensor-parallel collectives behind products inside one NVLink domain: what
@@ -134,7 +135,7 @@ static bool hides_tp(const struct flags_job *j)
 static void note_compile(struct flags_job *j, const char *how)
 {
     if (j->c->profile.fused)
-        note(j, "planned with compiled kernels (--eager plans without): %s", how);
+        add_note(j, "planned with compiled kernels (--eager plans without): %s", how);
 }
 
 /* Frameworks that take their optimizer from the script get what is counted said. */
@@ -148,23 +149,25 @@ static void note_optimizer(struct flags_job *j)
     };
 
     if (names[j->c->optimizer])
-        note(j, "the optimizer, in train.py, is %s", names[j->c->optimizer]);
+        add_note(j, "the optimizer, in train.py, is %s", names[j->c->optimizer]);
 }
 
 /* A script's own AdamW would keep its moments on the GPU, and DeepSpeed refuses it. */
 static void note_cpu_adam(struct flags_job *j)
 {
     if (j->c->offload_optimizer)
-        note(j, "the optimizer, in train.py, is deepspeed.ops.adam.DeepSpeedCPUAdam, or one that "
-                "ds_config.json names");
+        add_note(j,
+                 "the optimizer, in train.py, is deepspeed.ops.adam.DeepSpeedCPUAdam, or one that "
+                 "ds_config.json names");
 }
 
 static void note_tp_shown(struct flags_job *j, const char *who)
 {
     if (hides_tp(j))
-        note(j,
-             "the time hides collectives of tp%d behind products, which %s does not: it is longer",
-             j->c->tp, who);
+        add_note(
+            j,
+            "the time hides collectives of tp%d behind products, which %s does not: it is longer",
+            j->c->tp, who);
 }
 
 /* ---- Megatron-LM ---- */
@@ -174,52 +177,52 @@ static void megatron_model(struct flags_job *j)
     struct plan_megatron_model row;
 
     plan_megatron_model_of(m, &row);
-    flag(j, "--num-layers %lld --hidden-size %lld --num-attention-heads %lld", ll(m->layers),
-         ll(m->hidden), ll(m->heads));
+    add_flag(j, "--num-layers %lld --hidden-size %lld --num-attention-heads %lld", ll(m->layers),
+             ll(m->hidden), ll(m->heads));
     if (!m->kv_lora && m->kv_heads != m->heads)
-        flag(j, "--group-query-attention --num-query-groups %lld", ll(m->kv_heads));
+        add_flag(j, "--group-query-attention --num-query-groups %lld", ll(m->kv_heads));
     if (!m->kv_lora && m->head_dim * m->heads != m->hidden)
-        flag(j, "--kv-channels %lld", ll(m->head_dim));
+        add_flag(j, "--kv-channels %lld", ll(m->head_dim));
     if (m->kv_lora) {
-        flag(j, "--multi-latent-attention --kv-lora-rank %lld", ll(m->kv_lora));
+        add_flag(j, "--multi-latent-attention --kv-lora-rank %lld", ll(m->kv_lora));
         if (m->q_lora)
-            flag(j, "--q-lora-rank %lld", ll(m->q_lora));
-        flag(j, "--qk-head-dim %lld --qk-pos-emb-head-dim %lld --v-head-dim %lld", ll(m->qk_nope),
-             ll(m->qk_rope), ll(m->v_dim));
+            add_flag(j, "--q-lora-rank %lld", ll(m->q_lora));
+        add_flag(j, "--qk-head-dim %lld --qk-pos-emb-head-dim %lld --v-head-dim %lld",
+                 ll(m->qk_nope), ll(m->qk_rope), ll(m->v_dim));
     }
-    flag(j, "--ffn-hidden-size %lld", ll(m->ffn ? m->ffn : m->expert_ffn));
+    add_flag(j, "--ffn-hidden-size %lld", ll(m->ffn ? m->ffn : m->expert_ffn));
     if (m->gated && !(row.flags && strstr(row.flags, "geglu")))
-        flag(j, "--swiglu");
+        add_flag(j, "--swiglu");
     if (!m->norm_bias)
-        flag(j, "--normalization RMSNorm");
+        add_flag(j, "--normalization RMSNorm");
     if (!m->mlp_bias && !m->out_bias)
-        flag(j, "--disable-bias-linear%s", m->qkv_bias ? " --add-qkv-bias" : "");
+        add_flag(j, "--disable-bias-linear%s", m->qkv_bias ? " --add-qkv-bias" : "");
     if (!m->positions)
-        flag(j, "--position-embedding-type %s",
-             row.not_set && str_starts(row.not_set, "ALiBi") ? "none" : "rope");
+        add_flag(j, "--position-embedding-type %s",
+                 row.not_set && str_starts(row.not_set, "ALiBi") ? "none" : "rope");
     if (row.flags)
-        flag(j, "%s", row.flags);
+        add_flag(j, "%s", row.flags);
     if (row.not_set)
-        note(j, "not set here: %s", row.not_set);
+        add_note(j, "not set here: %s", row.not_set);
     if (!m->tied)
-        flag(j, "--untie-embeddings-and-output-weights");
+        add_flag(j, "--untie-embeddings-and-output-weights");
     if (m->experts) {
-        flag(j, "--num-experts %lld --moe-router-topk %lld --moe-ffn-hidden-size %lld",
-             ll(m->experts), ll(m->top_k), ll(m->expert_ffn));
+        add_flag(j, "--num-experts %lld --moe-router-topk %lld --moe-ffn-hidden-size %lld",
+                 ll(m->experts), ll(m->top_k), ll(m->expert_ffn));
         if (m->shared_ffn)
-            flag(j, "--moe-shared-expert-intermediate-size %lld", ll(m->shared_ffn));
+            add_flag(j, "--moe-shared-expert-intermediate-size %lld", ll(m->shared_ffn));
         if (m->moe_first)
-            flag(j, "--moe-layer-freq \"[0]*%lld+[1]*%lld\"", ll(m->moe_first),
-                 ll(m->layers - m->moe_first));
+            add_flag(j, "--moe-layer-freq \"[0]*%lld+[1]*%lld\"", ll(m->moe_first),
+                     ll(m->layers - m->moe_first));
         else if (m->moe_every > 1)
-            flag(j, "--moe-layer-freq %lld", ll(m->moe_every));
+            add_flag(j, "--moe-layer-freq %lld", ll(m->moe_every));
     }
     /* a table of positions shorter than the sequence is refused */
-    flag(j, "--seq-length %lld --max-position-embeddings %lld", ll(j->c->seq),
-         ll(plan_max(m->positions, j->c->seq)));
+    add_flag(j, "--seq-length %lld --max-position-embeddings %lld", ll(j->c->seq),
+             ll(plan_max(m->positions, j->c->seq)));
     if (m->positions && m->positions < j->c->seq)
-        note(j, "%s has positions for %lld tokens: longer sequences want a longer table", m->name,
-             ll(m->positions));
+        add_note(j, "%s has positions for %lld tokens: longer sequences want a longer table",
+                 m->name, ll(m->positions));
 }
 
 static void megatron_zero(struct flags_job *j)
@@ -227,40 +230,41 @@ static void megatron_zero(struct flags_job *j)
     const struct plan_config *c = j->c;
 
     if (c->zero >= 2)
-        flag(j,
-             "--use-megatron-fsdp --data-parallel-sharding-strategy %s --ckpt-format fsdp_dtensor",
-             c->zero == 2 ? "optim_grads" : "optim_grads_params");
+        add_flag(
+            j,
+            "--use-megatron-fsdp --data-parallel-sharding-strategy %s --ckpt-format fsdp_dtensor",
+            c->zero == 2 ? "optim_grads" : "optim_grads_params");
     if (c->zero >= 1 || plan_megatron_aware(c))
-        flag(j, "--use-distributed-optimizer");
+        add_flag(j, "--use-distributed-optimizer");
     if (c->zero >= 1 && j->shard != j->replicas)
-        flag(j, "--num-distributed-optimizer-instances %lld", ll(j->replicas / j->shard));
+        add_flag(j, "--num-distributed-optimizer-instances %lld", ll(j->replicas / j->shard));
     if (c->profile.dp_overlap && j->replicas > 1)
-        flag(j, "--overlap-grad-reduce%s", c->zero ? " --overlap-param-gather" : "");
+        add_flag(j, "--overlap-grad-reduce%s", c->zero ? " --overlap-param-gather" : "");
 }
 
 static void megatron_optimizer(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
     const char *moments = c->optimizer == PLAN_ADAM8    ? "fp8"
-                          : c->optimizer == PLAN_ADAM16 ? half(j)
+                          : c->optimizer == PLAN_ADAM16 ? half_name(j)
                                                         : NULL;
 
     if (c->optimizer == PLAN_SGD)
-        flag(j, "--optimizer sgd");
+        add_flag(j, "--optimizer sgd");
     if (c->offload_optimizer)
-        flag(j, "--optimizer-cpu-offload");
+        add_flag(j, "--optimizer-cpu-offload");
     if (plan_megatron_aware(c))
-        flag(j, "--use-precision-aware-optimizer");
+        add_flag(j, "--use-precision-aware-optimizer");
     if (moments)
-        flag(j, "--exp-avg-dtype %s --exp-avg-sq-dtype %s", moments, moments);
+        add_flag(j, "--exp-avg-dtype %s --exp-avg-sq-dtype %s", moments, moments);
 }
 
 /* Experts in one grouped product: without it each is a product of its own. */
 static void megatron_experts(struct flags_job *j)
 {
-    flag(j, "--expert-model-parallel-size %d --expert-tensor-parallel-size %lld", j->c->ep,
-         ll(plan_etp(j->c)));
-    flag(j, "--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
+    add_flag(j, "--expert-model-parallel-size %d --expert-tensor-parallel-size %lld", j->c->ep,
+             ll(plan_etp(j->c)));
+    add_flag(j, "--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
 }
 
 static void megatron_recompute(struct flags_job *j)
@@ -271,8 +275,9 @@ static void megatron_recompute(struct flags_job *j)
     struct buf list = { 0 };
 
     if (c->recompute == PLAN_RECOMPUTE_FULL) {
-        flag(j, "--recompute-granularity full --recompute-method uniform --recompute-num-layers %d",
-             c->recompute_every);
+        add_flag(
+            j, "--recompute-granularity full --recompute-method uniform --recompute-num-layers %d",
+            c->recompute_every);
         return;
     }
     if (c->recompute == PLAN_RECOMPUTE_SELECTIVE)
@@ -281,7 +286,7 @@ static void megatron_recompute(struct flags_job *j)
         if (c->recompute_ops >> i & 1)
             buf_addf(&list, " %s", 1 << i == PLAN_OP_ACT && !j->m->experts ? "mlp" : modules[i]);
     if (list.len)
-        flag(j, "--recompute-granularity selective --recompute-modules%s", buf_str(&list));
+        add_flag(j, "--recompute-granularity selective --recompute-modules%s", buf_str(&list));
     buf_release(&list);
 }
 
@@ -289,20 +294,20 @@ static void megatron_precision(struct flags_job *j)
 {
     switch (j->c->precision) {
     case PLAN_FP8:
-        flag(j, "--bf16 --fp8-format hybrid --grad-reduce-in-bf16%s",
-             j->c->zero ? " --fp8-param-gather" : "");
+        add_flag(j, "--bf16 --fp8-format hybrid --grad-reduce-in-bf16%s",
+                 j->c->zero ? " --fp8-param-gather" : "");
         /* its default recipe, delayed, refuses norms and activations that are computed again */
         if (j->c->recompute_ops & (PLAN_OP_NORM | PLAN_OP_ACT))
-            flag(j, "--fp8-recipe tensorwise");
+            add_flag(j, "--fp8-recipe tensorwise");
         break;
     case PLAN_FP32:
         break;
     case PLAN_BF16_GRADS:
-        flag(j, "--%s%s", half(j), j->cl->gpu.no_bf16 ? "" : " --grad-reduce-in-bf16");
+        add_flag(j, "--%s%s", half_name(j), j->cl->gpu.no_bf16 ? "" : " --grad-reduce-in-bf16");
         break;
     default: /* sums of fp16 gradients are fp16 unless it is told */
-        flag(j, "--%s%s", half(j),
-             j->cl->gpu.no_bf16 ? " --accumulate-allreduce-grads-in-fp32" : "");
+        add_flag(j, "--%s%s", half_name(j),
+                 j->cl->gpu.no_bf16 ? " --accumulate-allreduce-grads-in-fp32" : "");
     }
     note_half(j);
 }
@@ -340,7 +345,7 @@ static void megatron_layout(struct flags_job *j)
         if (same > 1)
             buf_addf(&text, ")*%lld", ll(same));
     }
-    flag(j, "--pipeline-model-parallel-layout \"%s\"", buf_str(&text));
+    add_flag(j, "--pipeline-model-parallel-layout \"%s\"", buf_str(&text));
     buf_release(&text);
 }
 
@@ -360,45 +365,47 @@ static void megatron_split(struct flags_job *j)
         megatron_layout(j);
     } else {
         if (ends)
-            flag(j, "--account-for-embedding-in-pipeline-split "
-                    "--account-for-loss-in-pipeline-split");
+            add_flag(j, "--account-for-embedding-in-pipeline-split "
+                        "--account-for-loss-in-pipeline-split");
         if (c->vpp > 1)
-            flag(j, "--num-virtual-stages-per-pipeline-rank %d", c->vpp);
+            add_flag(j, "--num-virtual-stages-per-pipeline-rank %d", c->vpp);
     }
     if (c->schedule == PLAN_GPIPE)
-        note(j, "Megatron-LM has no GPipe schedule: 1F1B takes the same time and less memory");
+        add_note(j, "Megatron-LM has no GPipe schedule: 1F1B takes the same time and less memory");
 }
 
-static void megatron(struct flags_job *j)
+static void print_megatron(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
     /* one queue keeps the order of collectives and products; FSDP's prefetch needs more of them */
     if (c->zero < 2 && (c->tp > 1 || c->cp > 1))
         buf_adds(j->out, "CUDA_DEVICE_MAX_CONNECTIONS=1 ");
-    torchrun(j, "pretrain_gpt.py");
+    print_torchrun(j, "pretrain_gpt.py");
     megatron_model(j);
-    flag(j, "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d", c->tp, c->pp);
+    add_flag(j, "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d", c->tp, c->pp);
     if (c->seq_par)
-        flag(j, "--sequence-parallel");
+        add_flag(j, "--sequence-parallel");
     megatron_split(j);
     if (c->cp > 1)
-        flag(j, "--context-parallel-size %d", c->cp);
+        add_flag(j, "--context-parallel-size %d", c->cp);
     if (j->m->experts)
         megatron_experts(j);
-    flag(j, "--micro-batch-size %d --global-batch-size %lld", c->micro_batch, ll(j->batch));
+    add_flag(j, "--micro-batch-size %d --global-batch-size %lld", c->micro_batch, ll(j->batch));
     megatron_zero(j);
     megatron_optimizer(j);
     megatron_recompute(j);
     megatron_precision(j);
     if (hides_tp(j) && c->seq_par)
-        flag(j, "--tp-comm-overlap");
+        add_flag(j, "--tp-comm-overlap");
     if (c->zero >= 2 && (c->tp > 1 || c->cp > 1) && j->cl->gpu.few_queues)
-        note(j, "Megatron-LM advises against this: before Blackwell tensor and context parallelism "
-                "want CUDA_DEVICE_MAX_CONNECTIONS=1, which Megatron-FSDP refuses; collectives that "
-                "the time counts as hidden may show");
-    note(j, "add your data, tokenizer, learning rate and checkpoint flags, and the model's dropout "
-            "and epsilon of norms (Megatron-LM: 0.1, 1e-5)");
+        add_note(
+            j, "Megatron-LM advises against this: before Blackwell tensor and context parallelism "
+               "want CUDA_DEVICE_MAX_CONNECTIONS=1, which Megatron-FSDP refuses; collectives that "
+               "the time counts as hidden may show");
+    add_note(
+        j, "add your data, tokenizer, learning rate and checkpoint flags, and the model's dropout "
+           "and epsilon of norms (Megatron-LM: 0.1, 1e-5)");
 }
 
 /* ---- TorchTitan ---- */
@@ -406,65 +413,67 @@ static void torchtitan_pipeline(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
-    flag(j, "--parallelism.pipeline_parallel_schedule %s",
-         c->schedule == PLAN_GPIPE ? "GPipe"
-         : c->vpp > 1              ? "Interleaved1F1B"
-                                   : "1F1B");
-    flag(j, "--parallelism.pipeline_parallel_microbatch_size %d", c->micro_batch);
-    flag(j, "--parallelism.pipeline_parallel_layers_per_stage %lld",
-         ll(plan_ceil_div(j->m->layers, (int64_t)c->pp * c->vpp)));
+    add_flag(j, "--parallelism.pipeline_parallel_schedule %s",
+             c->schedule == PLAN_GPIPE ? "GPipe"
+             : c->vpp > 1              ? "Interleaved1F1B"
+                                       : "1F1B");
+    add_flag(j, "--parallelism.pipeline_parallel_microbatch_size %d", c->micro_batch);
+    add_flag(j, "--parallelism.pipeline_parallel_layers_per_stage %lld",
+             ll(plan_ceil_div(j->m->layers, (int64_t)c->pp * c->vpp)));
     if (j->m->layers % ((int64_t)c->pp * c->vpp) == 0)
-        flag(j, "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
-                "--parallelism.pipeline_parallel_last_stage_less_layers 0");
+        add_flag(j, "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
+                    "--parallelism.pipeline_parallel_last_stage_less_layers 0");
 }
 
 /* Models, sizes and activation checkpointing are a function of its registry; flags change the
  * rest. */
-static void torchtitan(struct flags_job *j)
+static void print_torchtitan(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
     int64_t each = c->pp > 1 ? (int64_t)c->micro_batch * c->grad_acc : c->micro_batch;
 
-    torchrun(j, "-m torchtitan.train --module your_model --config your_config");
-    flag(j, "--parallelism.tensor_parallel_degree %d", c->tp);
+    print_torchrun(j, "-m torchtitan.train --module your_model --config your_config");
+    add_flag(j, "--parallelism.tensor_parallel_degree %d", c->tp);
     if (c->tp > 1)
-        flag(j, "--parallelism.%senable_sequence_parallel", c->seq_par ? "" : "no-");
-    flag(j, "--parallelism.pipeline_parallel_degree %d", c->pp);
+        add_flag(j, "--parallelism.%senable_sequence_parallel", c->seq_par ? "" : "no-");
+    add_flag(j, "--parallelism.pipeline_parallel_degree %d", c->pp);
     if (c->pp > 1)
         torchtitan_pipeline(j);
     if (c->pp > 1 || j->m->experts) /* it records a step as a graph, but neither of these */
-        flag(j, "--training.disable_cuda_graphs");
+        add_flag(j, "--training.disable_cuda_graphs");
     if (c->cp > 1)
-        flag(j, "--parallelism.context_parallel_degree %d", c->cp);
+        add_flag(j, "--parallelism.context_parallel_degree %d", c->cp);
     if (c->ep > 1)
-        flag(j, "--parallelism.expert_parallel_degree %d", c->ep);
+        add_flag(j, "--parallelism.expert_parallel_degree %d", c->ep);
     if (c->zero >= 2) {
-        flag(j, "--parallelism.data_parallel_shard_degree %lld", ll(j->shard / c->cp));
-        flag(j, "--parallelism.data_parallel_replicate_degree %lld", ll(j->replicas / j->shard));
-        flag(j, "--parallelism.fsdp_reshard_after_forward %s", c->zero == 3 ? "always" : "never");
+        add_flag(j, "--parallelism.data_parallel_shard_degree %lld", ll(j->shard / c->cp));
+        add_flag(j, "--parallelism.data_parallel_replicate_degree %lld",
+                 ll(j->replicas / j->shard));
+        add_flag(j, "--parallelism.fsdp_reshard_after_forward %s",
+                 c->zero == 3 ? "always" : "never");
     } else {
-        flag(j,
-             "--parallelism.data_parallel_replicate_degree %d "
-             "--parallelism.data_parallel_shard_degree 1",
-             c->dp);
+        add_flag(j,
+                 "--parallelism.data_parallel_replicate_degree %d "
+                 "--parallelism.data_parallel_shard_degree 1",
+                 c->dp);
     }
-    flag(j, "--training.local_batch_size %lld --training.global_batch_size %lld", ll(each),
-         ll(j->batch));
-    flag(j, "--training.seq_len %lld --training.dtype %s", ll(c->seq),
-         c->precision == PLAN_PURE16 ? "bfloat16" : "float32");
+    add_flag(j, "--training.local_batch_size %lld --training.global_batch_size %lld", ll(each),
+             ll(j->batch));
+    add_flag(j, "--training.seq_len %lld --training.dtype %s", ll(c->seq),
+             c->precision == PLAN_PURE16 ? "bfloat16" : "float32");
     if (c->offload_params)
-        flag(j, "--training.enable_cpu_offload");
+        add_flag(j, "--training.enable_cpu_offload");
     if (c->profile.fused) /* some of its configurations compile the loss alone, or nothing */
-        flag(j, "--compile.enable --compile.components model,loss%s",
-             hides_tp(j) && c->seq_par ? " --compile.enable_async_tensor_parallel" : "");
+        add_flag(j, "--compile.enable --compile.components model,loss%s",
+                 hides_tp(j) && c->seq_par ? " --compile.enable_async_tensor_parallel" : "");
     else
-        flag(j, "--compile.no-enable");
+        add_flag(j, "--compile.no-enable");
     if (!c->seq_par)
         note_tp_shown(j, "TorchTitan without sequence parallelism");
-    note(j, "your_config is a function of the module's config_registry.py; in it");
-    note(j, "  activation_checkpoint=%s", c->recompute ? "FullAC.Config()" : "None");
+    add_note(j, "your_config is a function of the module's config_registry.py; in it");
+    add_note(j, "  activation_checkpoint=%s", c->recompute ? "FullAC.Config()" : "None");
     if (c->precision == PLAN_FP8)
-        note(j, "  the float8 converter of Linear layers");
+        add_note(j, "  the float8 converter of Linear layers");
 }
 
 /* ---- DeepSpeed ---- */
@@ -473,21 +482,22 @@ static void no_flag(struct flags_job *j, const char *who)
     const struct plan_config *c = j->c;
 
     if (c->pp > 1)
-        note(j, "%s: the pipeline of %d stages is a PipelineModule in your code", who, c->pp);
+        add_note(j, "%s: the pipeline of %d stages is a PipelineModule in your code", who, c->pp);
     if (c->vpp > 1)
-        note(j, "%s has no interleaved schedule", who);
+        add_note(j, "%s has no interleaved schedule", who);
     if (c->pp > 1 && c->zero >= 2)
-        note(j, "%s refuses ZeRO 2 and 3 with a pipeline", who);
+        add_note(j, "%s refuses ZeRO 2 and 3 with a pipeline", who);
     if (c->cp > 1)
-        note(j, "%s: context parallelism %d is no flag; its own is Ulysses sequence parallelism",
-             who, c->cp);
+        add_note(j,
+                 "%s: context parallelism %d is no flag; its own is Ulysses sequence parallelism",
+                 who, c->cp);
     if (c->ep > 1)
-        note(j, "%s: expert parallelism %d is an argument of its MoE layer", who, c->ep);
+        add_note(j, "%s: expert parallelism %d is an argument of its MoE layer", who, c->ep);
     if (c->recompute != PLAN_RECOMPUTE_NONE)
-        note(j,
-             "recompute (%s) is switched on in the model: gradient_checkpointing_enable() of "
-             "Transformers is full",
-             plan_recompute_names[c->recompute]);
+        add_note(j,
+                 "recompute (%s) is switched on in the model: gradient_checkpointing_enable() of "
+                 "Transformers is full",
+                 plan_recompute_names[c->recompute]);
 }
 
 static void deepspeed_json(struct flags_job *j)
@@ -499,7 +509,7 @@ static void deepspeed_json(struct flags_job *j)
     buf_addf(o, "  \"train_batch_size\": %lld,\n", ll(j->batch));
     buf_addf(o, "  \"train_micro_batch_size_per_gpu\": %d,\n", c->micro_batch);
     buf_addf(o, "  \"gradient_accumulation_steps\": %d,\n", c->grad_acc);
-    buf_addf(o, "  \"%s\": { \"enabled\": %s },\n", half(j),
+    buf_addf(o, "  \"%s\": { \"enabled\": %s },\n", half_name(j),
              c->precision == PLAN_FP32 ? "false" : "true");
     if (c->precision == PLAN_BF16) /* its own is the type of the weights */
         buf_adds(o, "  \"data_types\": { \"grad_accum_dtype\": \"fp32\" },\n");
@@ -516,11 +526,11 @@ static void deepspeed_json(struct flags_job *j)
     buf_adds(o, "    \"contiguous_gradients\": true\n  }\n}\nEND\n");
 }
 
-static void deepspeed(struct flags_job *j)
+static void print_deepspeed(struct flags_job *j)
 {
     int64_t nodes, each;
 
-    shape(j, &nodes, &each);
+    launch_shape(j, &nodes, &each);
     deepspeed_json(j);
     if (nodes > 1)
         buf_addf(j->out, "deepspeed --hostfile hosts --num_nodes %lld --num_gpus %lld", ll(nodes),
@@ -530,16 +540,17 @@ static void deepspeed(struct flags_job *j)
     buf_adds(j->out, " train.py --deepspeed ds_config.json");
     no_flag(j, "DeepSpeed");
     if (j->c->tp > 1 && !j->c->seq_par)
-        note(j, "tensor parallelism is AutoTP, for models of Transformers");
+        add_note(j, "tensor parallelism is AutoTP, for models of Transformers");
     if (j->c->zero && j->shard != j->replicas)
-        note(j, "DeepSpeed has no shards over %lld of %lld GPUs", ll(j->shard), ll(j->replicas));
+        add_note(j, "DeepSpeed has no shards over %lld of %lld GPUs", ll(j->shard),
+                 ll(j->replicas));
     note_half(j);
     note_optimizer(j);
     note_cpu_adam(j);
     note_compile(j, "call engine.compile() behind deepspeed.initialize()");
     note_tp_shown(j, "DeepSpeed");
     if (j->c->precision == PLAN_FP8)
-        note(j, "fp8 is Transformer Engine's, in your model");
+        add_note(j, "fp8 is Transformer Engine's, in your model");
 }
 
 /* ---- Accelerate ---- */
@@ -547,71 +558,73 @@ static void accelerate_deepspeed(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
-    flag(j, "--use_deepspeed --zero_stage %d --gradient_accumulation_steps %d", c->zero,
-         c->grad_acc);
+    add_flag(j, "--use_deepspeed --zero_stage %d --gradient_accumulation_steps %d", c->zero,
+             c->grad_acc);
     if (c->offload_optimizer)
-        flag(j, "--offload_optimizer_device cpu");
+        add_flag(j, "--offload_optimizer_device cpu");
     if (c->offload_params)
-        flag(j, "--offload_param_device cpu");
+        add_flag(j, "--offload_param_device cpu");
 }
 
 static void accelerate_fsdp(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
-    flag(j,
-         "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
-         "--fsdp_reshard_after_forward %s",
-         c->zero == 3 ? "true" : "false");
+    add_flag(j,
+             "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
+             "--fsdp_reshard_after_forward %s",
+             c->zero == 3 ? "true" : "false");
     if (c->offload_params)
-        flag(j, "--fsdp_offload_params true");
+        add_flag(j, "--fsdp_offload_params true");
     if (c->tp > 1 || c->cp > 1 || j->shard != j->replicas)
-        flag(j,
-             "--use_parallelism_config --parallelism_config_tp_size %d "
-             "--parallelism_config_cp_size %d --parallelism_config_dp_shard_size %lld "
-             "--parallelism_config_dp_replicate_size %lld",
-             c->tp, c->cp, ll(plan_max(1, j->shard / c->cp)), ll(j->replicas / j->shard));
+        add_flag(j,
+                 "--use_parallelism_config --parallelism_config_tp_size %d "
+                 "--parallelism_config_cp_size %d --parallelism_config_dp_shard_size %lld "
+                 "--parallelism_config_dp_replicate_size %lld",
+                 c->tp, c->cp, ll(plan_max(1, j->shard / c->cp)), ll(j->replicas / j->shard));
     if (c->recompute == PLAN_RECOMPUTE_FULL)
-        flag(j, "--fsdp_activation_checkpointing true");
+        add_flag(j, "--fsdp_activation_checkpointing true");
     if (c->grad_acc > 1)
-        note(j,
-             "in train.py: GradientAccumulationPlugin(num_steps=%d, sync_each_batch=True); without "
-             "the latter each GPU keeps whole gradients between micro-batches, which are not "
-             "counted",
-             c->grad_acc);
+        add_note(
+            j,
+            "in train.py: GradientAccumulationPlugin(num_steps=%d, sync_each_batch=True); without "
+            "the latter each GPU keeps whole gradients between micro-batches, which are not "
+            "counted",
+            c->grad_acc);
 }
 
-static void accelerate(struct flags_job *j)
+static void print_accelerate(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
     bool fsdp = c->zero >= 2 && !plan_accelerate_deepspeed(c);
     int64_t nodes, each;
 
-    shape(j, &nodes, &each);
+    launch_shape(j, &nodes, &each);
     buf_addf(j->out, "accelerate launch --num_processes %lld --num_machines %lld", ll(nodes * each),
              ll(nodes));
     if (nodes > 1)
-        flag(j, "--machine_rank \"$RANK_OF_NODE\" --main_process_ip \"$HEAD_NODE\" "
-                "--main_process_port 29500");
-    flag(j, "--mixed_precision %s",
-         c->precision == PLAN_FP32 || c->precision == PLAN_PURE16 ? "no"
-         : c->precision == PLAN_FP8                               ? "fp8"
-                                                                  : half(j));
+        add_flag(j, "--machine_rank \"$RANK_OF_NODE\" --main_process_ip \"$HEAD_NODE\" "
+                    "--main_process_port 29500");
+    add_flag(j, "--mixed_precision %s",
+             c->precision == PLAN_FP32 || c->precision == PLAN_PURE16 ? "no"
+             : c->precision == PLAN_FP8                               ? "fp8"
+                                                                      : half_name(j));
     if (plan_accelerate_deepspeed(c))
         accelerate_deepspeed(j);
     else if (fsdp)
         accelerate_fsdp(j);
     else if (nodes * each > 1)
-        flag(j, "--multi_gpu");
+        add_flag(j, "--multi_gpu");
     if (c->profile.fused)
-        flag(j, "--dynamo_backend inductor");
-    flag(j, "train.py");
-    note(j, "in train.py: per-device batch %d, gradient accumulation %d, sequences of %lld",
-         c->micro_batch, c->grad_acc, ll(c->seq));
+        add_flag(j, "--dynamo_backend inductor");
+    add_flag(j, "train.py");
+    add_note(j, "in train.py: per-device batch %d, gradient accumulation %d, sequences of %lld",
+             c->micro_batch, c->grad_acc, ll(c->seq));
     if (c->recompute == PLAN_RECOMPUTE_FULL && !fsdp)
-        note(j, "recompute (full) is switched on in the model: gradient_checkpointing_enable()");
+        add_note(j,
+                 "recompute (full) is switched on in the model: gradient_checkpointing_enable()");
     if (c->precision == PLAN_PURE16)
-        note(j, "all of it in bf16: load the model with dtype=torch.bfloat16");
+        add_note(j, "all of it in bf16: load the model with dtype=torch.bfloat16");
     note_tp_shown(j, "Accelerate");
     note_half(j);
     note_optimizer(j);
@@ -631,61 +644,65 @@ static void note_precision(struct flags_job *j)
         [PLAN_FP32] = "all of it in fp32; TF32, which PyTorch leaves off, is not counted",
     };
 
-    note(j, "precision: %s", says[j->c->precision]);
+    add_note(j, "precision: %s", says[j->c->precision]);
     note_half(j);
 }
 
-static void plain(struct flags_job *j)
+static void print_plain(struct flags_job *j)
 {
     const struct plan_config *c = j->c;
 
-    torchrun(j, "train.py");
-    note(j, "a plain script makes the mesh itself:");
-    note(j,
-         "  init_device_mesh(\"cuda\", (%d, %d, %d, %d), mesh_dim_names=(\"pp\", \"dp\", \"cp\", "
-         "\"tp\"))",
-         c->pp, c->dp, c->cp, c->tp);
-    note(j, "per-device batch %d, gradient accumulation %d, sequences of %lld", c->micro_batch,
-         c->grad_acc, ll(c->seq));
+    print_torchrun(j, "train.py");
+    add_note(j, "a plain script makes the mesh itself:");
+    add_note(
+        j,
+        "  init_device_mesh(\"cuda\", (%d, %d, %d, %d), mesh_dim_names=(\"pp\", \"dp\", \"cp\", "
+        "\"tp\"))",
+        c->pp, c->dp, c->cp, c->tp);
+    add_note(j, "per-device batch %d, gradient accumulation %d, sequences of %lld", c->micro_batch,
+             c->grad_acc, ll(c->seq));
     note_precision(j);
     if (c->zero >= 2)
-        note(j, "ZeRO %d: fully_shard(layer, reshard_after_forward=%s), shards of %lld GPUs",
-             c->zero, c->zero == 3 ? "True" : "False", ll(j->shard));
+        add_note(j, "ZeRO %d: fully_shard(layer, reshard_after_forward=%s), shards of %lld GPUs",
+                 c->zero, c->zero == 3 ? "True" : "False", ll(j->shard));
     else if (c->zero == 1)
-        note(j, "ZeRO 1: ZeroRedundancyOptimizer under DistributedDataParallel, %lld GPUs",
-             ll(j->shard));
+        add_note(j, "ZeRO 1: ZeroRedundancyOptimizer under DistributedDataParallel, %lld GPUs",
+                 ll(j->shard));
     else if (j->replicas > 1)
-        note(j, "DistributedDataParallel over %lld GPUs", ll(j->replicas));
+        add_note(j, "DistributedDataParallel over %lld GPUs", ll(j->replicas));
     if (c->offload_params)
-        note(j, "weights and optimizer are in host memory: CPUOffloadPolicy() of fully_shard()");
+        add_note(j,
+                 "weights and optimizer are in host memory: CPUOffloadPolicy() of fully_shard()");
     else if (c->offload_optimizer)
-        note(j,
-             "moments and step are in host memory: CPUOffloadOptimizer of torchao, or one like it");
+        add_note(
+            j,
+            "moments and step are in host memory: CPUOffloadOptimizer of torchao, or one like it");
     if (c->pp > 1)
-        note(j, "torch.distributed.pipelining: %s, %d stages a rank",
-             c->schedule == PLAN_GPIPE ? "ScheduleGPipe"
-             : c->vpp > 1              ? "ScheduleInterleaved1F1B"
-                                       : "Schedule1F1B",
-             c->vpp);
+        add_note(j, "torch.distributed.pipelining: %s, %d stages a rank",
+                 c->schedule == PLAN_GPIPE ? "ScheduleGPipe"
+                 : c->vpp > 1              ? "ScheduleInterleaved1F1B"
+                                           : "Schedule1F1B",
+                 c->vpp);
     if (c->recompute != PLAN_RECOMPUTE_NONE)
-        note(j, "torch.utils.checkpoint.checkpoint around %s",
-             c->recompute == PLAN_RECOMPUTE_FULL ? "every layer" : "attention alone");
+        add_note(j, "torch.utils.checkpoint.checkpoint around %s",
+                 c->recompute == PLAN_RECOMPUTE_FULL ? "every layer" : "attention alone");
     if (c->ep > 1)
-        note(j, "experts over %d GPUs: an all-to-all of your own", c->ep);
+        add_note(j, "experts over %d GPUs: an all-to-all of your own", c->ep);
     note_optimizer(j);
     note_compile(j, "call torch.compile(model)");
     if (hides_tp(j))
-        note(j, "torch._inductor.config._micro_pipeline_tp hides collectives of tp%d, as counted",
-             c->tp);
+        add_note(j,
+                 "torch._inductor.config._micro_pipeline_tp hides collectives of tp%d, as counted",
+                 c->tp);
 }
 
 void plan_flags(const struct plan_model *m, const struct plan_cluster *cl,
                 const struct plan_config *c, enum plan_framework f, struct buf *out)
 {
     static void (*const print[PLAN_FRAMEWORKS])(struct flags_job *) = {
-        [PLAN_MEGATRON] = megatron,   [PLAN_TORCHTITAN] = torchtitan,
-        [PLAN_DEEPSPEED] = deepspeed, [PLAN_ACCELERATE] = accelerate,
-        [PLAN_TORCHRUN] = plain,
+        [PLAN_MEGATRON] = print_megatron,   [PLAN_TORCHTITAN] = print_torchtitan,
+        [PLAN_DEEPSPEED] = print_deepspeed, [PLAN_ACCELERATE] = print_accelerate,
+        [PLAN_TORCHRUN] = print_plain,
     };
     struct flags_job j = { .m = m, .cl = cl, .c = c, .out = out };
 

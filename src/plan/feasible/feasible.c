@@ -608,7 +608,7 @@ static void in_always(const struct feasible *f, enum feasible_system system, boo
         in[i] = f->units[i].system == system && !f->units[i].lost && !f->units[i].queued;
 }
 
-static struct question together(enum feasible_system system, const bool *in)
+static struct question question_together(enum feasible_system system, const bool *in)
 {
     return (struct question){
         .system = system, .in = in, .changed = SIZE_MAX, .only = SIZE_MAX, .free_dim = -1
@@ -636,7 +636,7 @@ static enum pack_answer part_choose(struct feasible *f, struct question *q, cons
 
 static enum pack_answer parts_choose(struct feasible *f, enum feasible_system system, bool *in)
 {
-    struct question q = together(system, in);
+    struct question q = question_together(system, in);
     size_t *of = arena_array(&f->a, size_t, f->s->node_count + 1);
     enum pack_answer all = PACK_FITS;
 
@@ -671,7 +671,7 @@ static void check_queued(struct feasible *f, enum feasible_system system, bool *
 static void check_pods(struct feasible *f, enum feasible_system system)
 {
     bool *in = arena_array(&f->a, bool, f->unit_count + 1);
-    struct question q = together(system, in);
+    struct question q = question_together(system, in);
     size_t mine = 0;
 
     asks_derive(f, NULL, 0);

@@ -2,7 +2,7 @@
 /* feasible_int: what the files of feasible share.
  *
  *   feasible_room.c   machines: what they have, who may be on them
- *   feasible.c        units and the questions put to pack.c, in which order
+ *   feasible.c        units and the questions put to pod_pack.c, in which order
  *   feasible_arrive.c pods one by one, as a scheduler takes them
  *   feasible_spare.c  room for one pod more, wherever the others are
  *   feasible_host.c   GPUs by number on machines without a scheduler

@@ -134,7 +134,7 @@ static void daemons_sum(const struct spec *s, const struct spec_node *n,
         }
 }
 
-static struct maybe less(struct maybe all, int64_t kept)
+static struct maybe room_less(struct maybe all, int64_t kept)
 {
     return !all.known ? all : maybe_of(all.v > kept ? all.v - kept : 0);
 }
@@ -180,8 +180,8 @@ struct feasible_room feasible_room_of(const struct spec *s, const struct spec_no
         shift_kept(s, n, &r);
     r.kept_mib += FEASIBLE_EVICTION_MIB;
     daemons_sum(s, n, system, &r);
-    r.cpu_m = less(r.cpu_m, r.kept_cpu_m + r.daemons_cpu_m);
-    r.memory_mib = less(r.memory_mib, r.kept_mib + r.daemons_mib);
+    r.cpu_m = room_less(r.cpu_m, r.kept_cpu_m + r.daemons_cpu_m);
+    r.memory_mib = room_less(r.memory_mib, r.kept_mib + r.daemons_mib);
     return r;
 }
 

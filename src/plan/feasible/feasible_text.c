@@ -44,7 +44,7 @@ const void *feasible_member(const struct feasible *f, const struct feasible_unit
     return spec_where(f->s, at).line ? at : &c->name;
 }
 
-static const char *who(const struct feasible_unit *u, char out[TEXT_MAX])
+static const char *unit_text(const struct feasible_unit *u, char out[TEXT_MAX])
 {
     if (u->c)
         (void)snprintf(out, TEXT_MAX, "component '%s'", u->c->name);
@@ -54,7 +54,7 @@ static const char *who(const struct feasible_unit *u, char out[TEXT_MAX])
 }
 
 /* 253500 as "253.5". */
-static const char *cpus(int64_t m, char out[TEXT_MAX])
+static const char *cpus_text(int64_t m, char out[TEXT_MAX])
 {
     int n = snprintf(out, TEXT_MAX, "%" PRId64 ".%03" PRId64, m / 1000, m % 1000);
 
@@ -65,7 +65,7 @@ static const char *cpus(int64_t m, char out[TEXT_MAX])
     return out;
 }
 
-static const char *mib(int64_t v, char out[TEXT_MAX])
+static const char *mib_text(int64_t v, char out[TEXT_MAX])
 {
     char text[UNITS_TEXT_MAX];
 
@@ -74,8 +74,8 @@ static const char *mib(int64_t v, char out[TEXT_MAX])
 }
 
 /* Machines without a scheduler have GPUs by number: instances of MIG have none there. */
-static const char *gpus(const struct feasible_unit *u, const struct spec_node *n,
-                        char out[TEXT_MAX])
+static const char *gpus_text(const struct feasible_unit *u, const struct spec_node *n,
+                             char out[TEXT_MAX])
 {
     int64_t count = u->ask.gpus;
 
@@ -93,13 +93,13 @@ static const char *need_text(const struct feasible *f, const struct feasible_uni
     char number[TEXT_MAX];
 
     if (dim == DIM_CPU)
-        (void)snprintf(out, TEXT_MAX, "%s CPU%s", cpus(maybe_or(u->ask.cpu_m, 0), number),
+        (void)snprintf(out, TEXT_MAX, "%s CPU%s", cpus_text(maybe_or(u->ask.cpu_m, 0), number),
                        maybe_is(u->ask.cpu_m, 1000) ? "" : "s");
     else if (dim == DIM_MEMORY)
         (void)snprintf(out, TEXT_MAX, "%.100s of memory",
-                       mib(maybe_or(u->ask.memory_mib, 0), number));
+                       mib_text(maybe_or(u->ask.memory_mib, 0), number));
     else if (dim == DIM_GPUS)
-        return gpus(u, u->groups[0], out);
+        return gpus_text(u, u->groups[0], out);
     else if (dim < DIM_FABRICS + (int)f->fabric_count)
         (void)snprintf(out, TEXT_MAX, "%s of fabric '%.63s'",
                        f->fabrics[dim - DIM_FABRICS]->sriov ? "a virtual function of each NIC"
@@ -119,8 +119,8 @@ static void tell_cpu(struct feasible *f, const struct feasible_unit *u, const st
     char name[TEXT_MAX], want[TEXT_MAX], have[TEXT_MAX], kept[TEXT_MAX], daemons[TEXT_MAX];
     char hint[HINT_MAX];
 
-    who(u, name);
-    cpus(u->ask.cpu_m.v, want);
+    unit_text(u, name);
+    cpus_text(u->ask.cpu_m.v, want);
     if (u->system == FEASIBLE_SLURM) {
         feasible_tell(f, false, at, NULL, "%s needs %s cores and a machine of '%s' has %" PRId64,
                       name, want, n->name, n->cpu_cores.v);
@@ -137,10 +137,10 @@ static void tell_cpu(struct feasible *f, const struct feasible_unit *u, const st
     (void)snprintf(hint, sizeof(hint),
                    "%" PRId64 " threads, less %s for the kubelet and the system and %s for pods "
                    "that every machine has.",
-                   n->cpu_cores.v * n->threads_per_core, cpus(r.kept_cpu_m, kept),
-                   cpus(r.daemons_cpu_m, daemons));
+                   n->cpu_cores.v * n->threads_per_core, cpus_text(r.kept_cpu_m, kept),
+                   cpus_text(r.daemons_cpu_m, daemons));
     feasible_tell(f, false, at, hint, "%s asks for %s CPUs, but a machine of '%s' has %s for pods",
-                  name, want, n->name, cpus(r.cpu_m.v, have));
+                  name, want, n->name, cpus_text(r.cpu_m.v, have));
 }
 
 static void tell_memory(struct feasible *f, const struct feasible_unit *u,
@@ -153,7 +153,7 @@ static void tell_memory(struct feasible *f, const struct feasible_unit *u,
     int64_t bytes =
         u->c && u->c->memory_bytes.known ? u->c->memory_bytes.v : u->ask.memory_mib.v << 20;
 
-    who(u, name);
+    unit_text(u, name);
     units_bytes_exact((uint64_t)bytes, want);
     units_bytes_exact((uint64_t)n->memory_bytes.v, all);
     if (u->system == FEASIBLE_SLURM) {
@@ -171,10 +171,10 @@ static void tell_memory(struct feasible *f, const struct feasible_unit *u,
     (void)snprintf(hint, sizeof(hint),
                    "%s, less %s for the kubelet and the system and %s for pods that every machine "
                    "has.",
-                   all, mib(r.kept_mib, kept), mib(r.daemons_mib, daemons));
+                   all, mib_text(r.kept_mib, kept), mib_text(r.daemons_mib, daemons));
     feasible_tell(f, false, at, hint,
                   "%s asks for %s of memory, but a machine of '%s' has %s for pods", name, want,
-                  n->name, mib(r.memory_mib.v, have));
+                  n->name, mib_text(r.memory_mib.v, have));
 }
 
 void feasible_tell_pod(struct feasible *f, const struct feasible_unit *u, const struct spec_node *n,
@@ -183,7 +183,7 @@ void feasible_tell_pod(struct feasible *f, const struct feasible_unit *u, const 
     char name[TEXT_MAX], want[TEXT_MAX];
     int64_t have = u->system == FEASIBLE_HOST ? n->gpus_per_node : feasible_gpus(n);
 
-    who(u, name);
+    unit_text(u, name);
     if (dim == DIM_CPU)
         tell_cpu(f, u, n);
     else if (dim == DIM_MEMORY)
@@ -191,7 +191,7 @@ void feasible_tell_pod(struct feasible *f, const struct feasible_unit *u, const 
     else if (dim == DIM_GPUS)
         feasible_tell(f, false, feasible_member(f, u, dim),
                       "Use 'nodes_per_replica' to span several machines.",
-                      "%s asks for %s a node, but '%s' has %" PRId64, name, gpus(u, n, want),
+                      "%s asks for %s a node, but '%s' has %" PRId64, name, gpus_text(u, n, want),
                       n->name, have);
     else
         feasible_tell(f, false, feasible_member(f, u, dim),
@@ -234,7 +234,7 @@ static void tell_span(struct feasible *f, const struct feasible_unit *u, int64_t
 {
     char name[TEXT_MAX], where[TEXT_MAX];
 
-    who(u, name);
+    unit_text(u, name);
     groups_text(u, where);
     feasible_tell(f, false, feasible_member(f, u, DIM_FABRICS + (int)f->fabric_count), NULL,
                   "%s spans %" PRId64 " machines, but %s has %" PRId64, name, span, where,
@@ -257,7 +257,7 @@ void feasible_tell_pods(struct feasible *f, const struct feasible_unit *u, int d
     bool apart = u->apart && u->c && u->pods > 1 &&
                  (u->c->nodes_per_replica > 1 || u->c->kind == SPEC_COMPONENT_TRAINING);
 
-    who(u, name);
+    unit_text(u, name);
     groups_text(u, where);
     if (!beside && apart && u->pods > unit_machines(u)) {
         tell_span(f, u, u->pods);

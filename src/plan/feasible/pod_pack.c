@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* pack: see pack.h for the four stages. */
+/* pod_pack: the four stages of pod_pack_int.h.
+ *
+ * Pods of equal need are folded into one kind first and told apart again at the end.  The exact
+ * search lays a pattern on as many equal machines as can have it, then on fewer, and goes a level
+ * deeper for the machines that are left, whose patterns come after it in the order: so no set of
+ * machines is tried twice.  Every pattern counts as a step. */
 #include "plan/feasible/pod_pack_int.h"
 
 #include <assert.h>
@@ -317,7 +322,7 @@ static bool greedy_try(struct pack_search *s, size_t dim, bool tight)
     return true;
 }
 
-static bool greedy(struct pack_search *s)
+static bool greedy_search(struct pack_search *s)
 {
     for (size_t d = 0; d <= s->p->dims; d++) {
         size_t dim = s->p->dims - d; /* the worst of all first */
@@ -408,8 +413,8 @@ static enum pack_answer pattern_use(struct pack_search *s, size_t g, int64_t mac
 }
 
 /* Patterns of a machine from the fullest of the first kind on, below `below` in that order. */
-static enum pack_answer patterns(struct pack_search *s, size_t g, int64_t machines, size_t k,
-                                 const int64_t *below, struct pack_level *l)
+static enum pack_answer patterns_try(struct pack_search *s, size_t g, int64_t machines, size_t k,
+                                     const int64_t *below, struct pack_level *l)
 {
     int64_t most, here;
 
@@ -429,7 +434,7 @@ static enum pack_answer patterns(struct pack_search *s, size_t g, int64_t machin
         for (size_t d = 0; d < s->p->dims; d++)
             l->room[d] -= here * s->pods[k].need[d];
         l->pattern[k] = here;
-        answer = patterns(s, g, machines, k + 1, below && below[k] == here ? below : NULL, l);
+        answer = patterns_try(s, g, machines, k + 1, below && below[k] == here ? below : NULL, l);
         for (size_t d = 0; d < s->p->dims; d++)
             l->room[d] += here * s->pods[k].need[d];
         if (answer != PACK_NO)
@@ -467,12 +472,12 @@ static enum pack_answer exact_machines(struct pack_search *s, size_t g, int64_t 
         l->room = arena_array(s->a, int64_t, s->p->dims + 1);
     }
     memcpy(l->room, s->p->machines[g].room, s->p->dims * sizeof(*l->room));
-    answer = patterns(s, g, machines, 0, below, l);
+    answer = patterns_try(s, g, machines, 0, below, l);
     s->depth--;
     return answer;
 }
 
-static enum pack_answer exact(struct pack_search *s)
+static enum pack_answer exact_search(struct pack_search *s)
 {
     s->left = arena_array(s->a, int64_t, s->kinds + 1);
     for (size_t k = 0; k < s->kinds; k++)
@@ -492,7 +497,7 @@ enum pack_answer pack_solve(struct arena *a, const struct pack *p, struct pack_r
     for (size_t k = 0; k < s.kinds; k++)
         if (s.pods[k].count && sums_exceed(&s, &s.pods[k]))
             return PACK_NO;
-    answer = greedy(&s) ? PACK_FITS : exact(&s);
+    answer = greedy_search(&s) ? PACK_FITS : exact_search(&s);
     if (answer == PACK_FITS && out)
         runs_unfold(&s, out);
     return answer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pack: can pods of a few kinds be put onto machines of a few kinds?
+/* pod_pack: can pods of a few kinds be put onto machines of a few kinds?
  *
  * Vector bin packing with many equal pieces: a machine has room in several dimensions (CPU,
  * memory, GPUs ...), a pod needs some of each.  Equal machines and equal pods are never told

@@ -9,7 +9,7 @@
 
 enum { NAMES_MAX = 64, MIB = 1 << 20 };
 
-static double scaled(struct maybe v, double unit)
+static double rate_scaled(struct maybe v, double unit)
 {
     return v.known ? (double)v.v * unit : 0;
 }
@@ -18,19 +18,19 @@ static void from_row(const struct cat_gpu *g, const char *alias, struct plan_gpu
 {
     struct plan_gpu p = {
         .mem_bytes = maybe_or(g->mem_mib, 0) * MIB,
-        .mem_bytes_s = scaled(g->mem_gbps, 1e9),
-        .bf16_flops = scaled(g->bf16_tflops, 1e12),
-        .fp8_flops = scaled(g->fp8_tflops, 1e12),
-        .fp4_flops = scaled(g->fp4_tflops, 1e12),
-        .fp32_flops = scaled(g->fp32_gflops, 1e9),
-        .bf16_best = scaled(g->bf16_best, 1e12),
-        .fp8_best = scaled(g->fp8_best, 1e12),
+        .mem_bytes_s = rate_scaled(g->mem_gbps, 1e9),
+        .bf16_flops = rate_scaled(g->bf16_tflops, 1e12),
+        .fp8_flops = rate_scaled(g->fp8_tflops, 1e12),
+        .fp4_flops = rate_scaled(g->fp4_tflops, 1e12),
+        .fp32_flops = rate_scaled(g->fp32_gflops, 1e9),
+        .bf16_best = rate_scaled(g->bf16_best, 1e12),
+        .fp8_best = rate_scaled(g->fp8_best, 1e12),
         .no_bf16 = g->compute[0] && g->compute[0] < '8' && g->compute[1] == '.', /* 7.5 */
         .few_queues = g->compute[0] && g->compute[1] == '.',                     /* 9.0 */
         .sms = maybe_or(g->sms, 0),
-        .link_bytes_s = scaled(g->nvlink_gbps, 1e9),
-        .power_w = scaled(g->tdp_w, 1),
-        .price_usd_h = scaled(g->price_cents_h, 0.01),
+        .link_bytes_s = rate_scaled(g->nvlink_gbps, 1e9),
+        .power_w = rate_scaled(g->tdp_w, 1),
+        .price_usd_h = rate_scaled(g->price_cents_h, 0.01),
     };
 
     str_copy(p.name, sizeof(p.name), g->name);
@@ -48,8 +48,8 @@ static void alias_first(const char *aliases, char out[PLAN_ALIAS_MAX])
 }
 
 /* By the catalogue's own rule, so that a spec, `plan` and what the driver prints agree on names. */
-static enum rc find(const struct cat_gpu_table *t, const char *name, struct plan_gpu *out,
-                    struct err *err)
+static enum rc gpu_find(const struct cat_gpu_table *t, const char *name, struct plan_gpu *out,
+                        struct err *err)
 {
     const char *near = NULL;
     const struct cat_gpu *g = cat_gpu_named(t, name, &near);
@@ -113,7 +113,7 @@ enum rc plan_gpu_by_name(const char *name, struct plan_gpu *out, struct err *err
     enum rc rc = cat_gpu_load(&a, &t, err);
 
     if (rc == RC_OK)
-        rc = find(&t, name, out, err);
+        rc = gpu_find(&t, name, out, err);
     arena_release(&a);
     return rc;
 }

@@ -21,7 +21,7 @@ static int64_t bytes_at(const struct json *obj, const char *key)
 }
 
 /* A GPU that is lost is not planned with. */
-static bool works(const struct json *gpu)
+static bool gpu_works(const struct json *gpu)
 {
     const char *state = json_str(json_get(gpu, "state"));
 
@@ -39,7 +39,7 @@ static enum rc read_gpus(const struct json *list, struct plan_cluster *o, struct
         const char *own = json_str(json_get(g, "name"));
         int64_t mem = bytes_at(g, "mem_total_bytes") - bytes_at(g, "mem_reserved_bytes");
 
-        if (!works(g))
+        if (!gpu_works(g))
             continue;
         if (name && !str_eq(name, own))
             return err_set(err, RC_USAGE, "the GPUs differ: '%s' and '%s'", name, own);
@@ -74,7 +74,7 @@ static void read_links(const struct json *list, struct plan_cluster *o)
         const struct json *links = json_get(g, "nvlinks");
         int64_t up = 0;
 
-        if (!works(g))
+        if (!gpu_works(g))
             continue;
         if (!links || maybe_or(json_int(json_get(g, "nvlinks_total")), 0) < 1)
             return; /* not told, as in most virtual machines: the catalogue's */

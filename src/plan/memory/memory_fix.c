@@ -121,7 +121,7 @@ static bool double_tp(const struct plan_model *m, struct plan_config *c)
     return true;
 }
 
-static bool tp8(const struct plan_model *m, struct plan_config *c)
+static bool fix_tp8(const struct plan_model *m, struct plan_config *c)
 {
     (void)m;
     if (c->tp > 2 || !take_dp(c, 8 / c->tp))
@@ -140,7 +140,7 @@ static bool double_pp(const struct plan_model *m, struct plan_config *c)
     return true;
 }
 
-static bool pp8(const struct plan_model *m, struct plan_config *c)
+static bool fix_pp8(const struct plan_model *m, struct plan_config *c)
 {
     (void)m;
     if (c->pp > PLAN_STAGES_MAX / 8 || !take_dp(c, 8))
@@ -158,7 +158,7 @@ static bool double_cp(const struct plan_model *m, struct plan_config *c)
     return true;
 }
 
-static bool offload(const struct plan_model *m, struct plan_config *c)
+static bool fix_offload(const struct plan_model *m, struct plan_config *c)
 {
     (void)m;
     if (c->offload_optimizer)
@@ -179,10 +179,10 @@ static const struct change changes[] = {
     { "twice the tensor parallelism, with sequence parallelism", double_tp },
     { "twice the context parallelism", double_cp },
     { "twice the pipeline", double_pp },
-    { "tensor parallelism over 8 GPUs, with sequence parallelism", tp8 },
+    { "tensor parallelism over 8 GPUs, with sequence parallelism", fix_tp8 },
     { "--recompute full: a third more work", use_full },
-    { "eight times the pipeline", pp8 },
-    { "--offload optimizer: its bytes cross PCIe every step", offload },
+    { "eight times the pipeline", fix_pp8 },
+    { "--offload optimizer: its bytes cross PCIe every step", fix_offload },
 };
 
 struct fix_search {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* memory_show: the memory model in words and pictures.
+/* memory_text: the memory model in words and pictures.
  *
  * The words are the formula with its numbers, so that a reader can follow each figure with a
  * pencil. */
@@ -9,7 +9,7 @@
 
 #define GIB ((double)(1 << 30))
 
-static void people(struct buf *out, double v)
+static void add_bytes(struct buf *out, double v)
 {
     if (v >= 1e9)
         buf_addf(out, "%.4gB", v / 1e9);
@@ -47,7 +47,7 @@ static void why_static(const struct plan_job *j, const struct plan_memory_stage 
         buf_addf(out, "adapters of rank %d alone", c->lora_rank);
         return;
     }
-    people(out, (double)s->params);
+    add_bytes(out, (double)s->params);
     buf_adds(out, " parameters");
     if (kind == PLAN_MEM_GRADS && c->zero == 2 && c->pp > 1 && c->grad_acc > 1)
         buf_adds(out, ", summed whole: in a pipeline ZeRO 2 is ZeRO 1");
@@ -196,7 +196,7 @@ static const char picture_css[] =
     ".k3{fill:#fd8d3c}.k4{fill:#fdd0a2}.k5{fill:#74c476}.k6{fill:#969696}.k7{fill:#d9d9d9}"
     ".bg{fill:#fff}@media(prefers-color-scheme:dark){text{fill:#ddd}.bg{fill:#111}}";
 
-static void legend(struct buf *out)
+static void svg_legend(struct buf *out)
 {
     for (int i = 0; i < PLAN_KINDS; i++) {
         char cls[8];
@@ -255,6 +255,6 @@ void plan_memory_svg(const struct plan_job *j, struct buf *out)
     svg_text(out, "limit-text", PIC_LEFT - 6, PIC_BASE - (double)j->limit * unit + 4, "end", "%.1f",
              (double)j->limit / GIB);
     svg_text(out, "axis-text", PIC_LEFT + room / 2, PIC_BASE + 38, "middle", "pipeline stage");
-    legend(out);
+    svg_legend(out);
     svg_end(out);
 }

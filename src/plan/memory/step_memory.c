@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* memory: bytes of a training job, by GPU, pipeline stage and kind.
+/* step_memory: bytes of a training job, by GPU, pipeline stage and kind.
  *
  * Static bytes (weights, gradients, optimizer) are counts times bytes a parameter, cut by tensor,
  * expert and pipeline parallelism and then by ZeRO.  Activations are what backward needs again,
@@ -101,7 +101,7 @@ static struct cut cut_of(const struct plan_config *c)
     return (struct cut){ .tp = c->tp, .sp = c->seq_par ? c->tp : 1 };
 }
 
-static void add(struct plan_act_part *out, size_t *n, const char *what, double bytes)
+static void part_add(struct plan_act_part *out, size_t *n, const char *what, double bytes)
 {
     assert(*n < PLAN_ACT_PARTS_MAX);
     if (bytes > 0)
@@ -116,7 +116,7 @@ static bool gathers_copies(const struct plan_config *c)
     return c->zero >= 2 && (int64_t)c->dp * c->cp > 1;
 }
 
-static bool casts(const struct plan_config *c)
+static bool weights_cast(const struct plan_config *c)
 {
     return c->precision == PLAN_FSDP_MIXED && c->profile.stack == PLAN_STACK_TORCH &&
            !gathers_copies(c);
@@ -136,8 +136,8 @@ static bool casts_replicas(const struct plan_config *c)
 static double torch_copies(const struct plan_config *c, const struct plan_memory_consts *k)
 {
     if (c->profile.fused)
-        return casts(c) ? k->cast_copy_fused : 0;
-    return casts(c) ? k->cast_copy_bytes : k->norm_copy_bytes;
+        return weights_cast(c) ? k->cast_copy_fused : 0;
+    return weights_cast(c) ? k->cast_copy_bytes : k->norm_copy_bytes;
 }
 
 /* Bytes of an element that a product keeps for the gradient of its weight: TransformerEngine keeps
@@ -147,7 +147,7 @@ static double input_bytes(const struct plan_config *c)
     return c->precision == PLAN_FP8 ? 1 : 2;
 }
 
-static bool again(const struct plan_config *c, enum plan_op op)
+static bool op_again(const struct plan_config *c, enum plan_op op)
 {
     return c->recompute_ops & op;
 }
@@ -160,26 +160,27 @@ static void attention_parts(const struct plan_model *m, const struct plan_config
     double q = a * (double)m->head_dim, v = m->kv_lora ? a * (double)m->v_dim : q;
     double kv = m->kv_lora ? q + v : 2 * (double)(m->kv_heads * m->head_dim);
 
-    add(out, n, "input of the attention norm", 2 * h / d.sp);
-    if (!again(c, PLAN_OP_NORM))
-        add(out, n, "input of q, k, v", input_bytes(c) * h / d.sp);
+    part_add(out, n, "input of the attention norm", 2 * h / d.sp);
+    if (!op_again(c, PLAN_OP_NORM))
+        part_add(out, n, "input of q, k, v", input_bytes(c) * h / d.sp);
     if (m->kv_lora)
-        add(out, n, "latent q and kv", 2 * (double)(m->q_lora + m->kv_lora + m->qk_rope) / d.sp);
-    if (!m->kv_lora || !again(c, PLAN_OP_MLA))
-        add(out, n, "q", 2 * q / d.tp);
+        part_add(out, n, "latent q and kv",
+                 2 * (double)(m->q_lora + m->kv_lora + m->qk_rope) / d.sp);
+    if (!m->kv_lora || !op_again(c, PLAN_OP_MLA))
+        part_add(out, n, "q", 2 * q / d.tp);
     if (c->profile.stack == PLAN_STACK_TORCH && c->profile.fused && !m->kv_lora)
         kv = 2 * q;
-    if (!m->kv_lora || !again(c, PLAN_OP_MLA))
-        add(out, n, "k and v", 2 * kv / d.tp);
-    add(out, n, "output of attention", 2 * v / d.tp);
+    if (!m->kv_lora || !op_again(c, PLAN_OP_MLA))
+        part_add(out, n, "k and v", 2 * kv / d.tp);
+    part_add(out, n, "output of attention", 2 * v / d.tp);
     if (c->precision == PLAN_FP8)
-        add(out, n, "output of attention in fp8", v / d.tp);
+        part_add(out, n, "output of attention in fp8", v / d.tp);
     if (c->profile.flash)
-        add(out, n, "softmax sums", 4 * a / d.tp);
+        part_add(out, n, "softmax sums", 4 * a / d.tp);
     else if (c->recompute == PLAN_RECOMPUTE_NONE)
-        add(out, n, "softmax over all pairs", (c->profile.dropout ? 5 : 2) * a * s / d.tp);
+        part_add(out, n, "softmax over all pairs", (c->profile.dropout ? 5 : 2) * a * s / d.tp);
     if (c->profile.dropout)
-        add(out, n, "dropout masks", 2 * h / d.sp);
+        part_add(out, n, "dropout masks", 2 * h / d.sp);
 }
 
 /* Bytes for each element of an MLP's width: its input and output of GELU; gate, up and their
@@ -189,7 +190,7 @@ static double mlp_bytes(const struct plan_model *m, const struct plan_config *c)
 {
     double before = !m->gated ? 2 : c->profile.fused ? 4 : 6;
 
-    return before + (again(c, PLAN_OP_ACT) ? 0 : input_bytes(c));
+    return before + (op_again(c, PLAN_OP_ACT) ? 0 : input_bytes(c));
 }
 
 static void expert_parts(const struct plan_model *m, const struct plan_config *c,
@@ -200,14 +201,14 @@ static void expert_parts(const struct plan_model *m, const struct plan_config *c
     double copies = c->seq_par ? k * etp / d.tp : k; /* of a token, on this GPU when balanced */
     double wide = mlp_bytes(m, c) * (double)m->expert_ffn;
 
-    add(out, n, "router", 8 * (double)m->experts / d.sp);
-    if (!again(c, PLAN_OP_EXPERTS)) {
-        add(out, n, "tokens sent to experts", input_bytes(c) * h * copies);
-        add(out, n, "inside the experts", wide * copies / etp);
-        add(out, n, "outputs of experts", 2 * h * copies);
+    part_add(out, n, "router", 8 * (double)m->experts / d.sp);
+    if (!op_again(c, PLAN_OP_EXPERTS)) {
+        part_add(out, n, "tokens sent to experts", input_bytes(c) * h * copies);
+        part_add(out, n, "inside the experts", wide * copies / etp);
+        part_add(out, n, "outputs of experts", 2 * h * copies);
     }
-    if (!again(c, PLAN_OP_SHARED))
-        add(out, n, "inside shared experts", mlp_bytes(m, c) * (double)m->shared_ffn / d.tp);
+    if (!op_again(c, PLAN_OP_SHARED))
+        part_add(out, n, "inside shared experts", mlp_bytes(m, c) * (double)m->shared_ffn / d.tp);
 }
 
 static double tokens_of(const struct plan_config *c)
@@ -233,7 +234,7 @@ static bool may_stay(const struct plan_config *c)
 }
 
 /* Of `sets` micro-batches in flight those whose gathered inputs stay. */
-static inline double staying(bool ahead, bool alone, double sets)
+static inline double sets_staying(bool ahead, bool alone, double sets)
 {
     if (ahead || alone)
         return sets;
@@ -249,25 +250,26 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
     size_t n = 0;
 
     if (m->sample_params) {
-        add(out, &n, "as measured, a sample", m->sample_bytes);
+        part_add(out, &n, "as measured, a sample", m->sample_bytes);
         return n;
     }
     attention_parts(m, c, out, &n);
     if (c->profile.fp32_copies)
-        add(out, &n, "fp32 copies in the norms", k->norm_copy_bytes * h / d.sp);
+        part_add(out, &n, "fp32 copies in the norms", k->norm_copy_bytes * h / d.sp);
     else if (c->profile.stack == PLAN_STACK_TORCH)
-        add(out, &n, "copies of eager norms and casts", torch_copies(c, k) * h / d.sp);
-    add(out, &n, "input of the MLP norm", 2 * h / d.sp);
-    if (!again(c, PLAN_OP_NORM))
-        add(out, &n, "input of the MLP", input_bytes(c) * h / d.sp);
+        part_add(out, &n, "copies of eager norms and casts", torch_copies(c, k) * h / d.sp);
+    part_add(out, &n, "input of the MLP norm", 2 * h / d.sp);
+    if (!op_again(c, PLAN_OP_NORM))
+        part_add(out, &n, "input of the MLP", input_bytes(c) * h / d.sp);
     if (moe)
         expert_parts(m, c, out, &n);
     else
-        add(out, &n, m->gated ? "gate, up and their product" : "MLP before and behind GELU",
-            mlp_bytes(m, c) * (double)m->ffn / d.tp);
+        part_add(out, &n, m->gated ? "gate, up and their product" : "MLP before and behind GELU",
+                 mlp_bytes(m, c) * (double)m->ffn / d.tp);
     if (may_stay(c))
-        add(out, &n, "gathered inputs that stay (stage 0)",
-            4 * h * (1 - 1 / d.tp) * staying(runs_ahead(m, c, k), c->pp == 1, sets) / sets);
+        part_add(out, &n, "gathered inputs that stay (stage 0)",
+                 4 * h * (1 - 1 / d.tp) * sets_staying(runs_ahead(m, c, k), c->pp == 1, sets) /
+                     sets);
     return n;
 }
 
@@ -360,7 +362,7 @@ static void share_bytes(const struct plan_config *c, const struct plan_memory_co
     l->frozen_end = 2;
     l->copy = c->profile.grad_copy ? k->grad_copy_bytes : 0;
     l->table_copy = c->profile.grad_copy && !l->adapt ? k->table_copy_bytes : 0;
-    l->cast = casts(c) && !l->adapt ? 2 : 0;
+    l->cast = weights_cast(c) && !l->adapt ? 2 : 0;
     if (casts_replicas(c))
         l->whole_copy = 2;
     else if (c->precision == PLAN_FSDP_MIXED && c->zero == 2 && gathers_copies(c))
@@ -419,7 +421,7 @@ void plan_layer_memory_of(const struct plan_model *m, const struct plan_counts *
     l.act_moe = moe ? layer_bytes(m, c, k, true) * tokens : 0;
     l.stays = may_stay(c) ? 4 * h * (1 - 1 / d.tp) * tokens : 0;
     l.ahead = runs_ahead(m, c, k);
-    l.input = (casts(c) ? 4 : 2) * h / d.sp * tokens;
+    l.input = (weights_cast(c) ? 4 : 2) * h / d.sp * tokens;
     l.embed_act = c->profile.dropout ? h / d.sp * tokens : 0;
     l.head_act = 4 * h / d.sp * tokens; /* the final norm's input and output */
     if (m->head)
@@ -537,7 +539,7 @@ ALWAYS_INLINE double activations(const struct plan_layer_memory *l, const struct
     } else {
         sum = (l->act_moe * moe + l->act_dense * dense) * sets;
         if (l->stays > 0)
-            sum += l->stays * (double)s->count * staying(l->ahead, t->alone, sets);
+            sum += l->stays * (double)s->count * sets_staying(l->ahead, t->alone, sets);
     }
     if (s->embed)
         sum += l->embed_act * sets;
@@ -624,7 +626,7 @@ double plan_step_memory(const struct plan_layer_memory *l, const struct plan_sta
 }
 
 /* ---- stages ---- */
-static bool covers(const struct plan_stage *a, const struct plan_stage *b)
+static bool stage_covers(const struct plan_stage *a, const struct plan_stage *b)
 {
     return a->count - a->moe >= b->count - b->moe && a->moe >= b->moe && a->count >= b->count &&
            a->embed >= b->embed && a->head >= b->head;
@@ -641,7 +643,7 @@ void plan_stages_of(const struct plan_model *m, const struct plan_config *c,
 
         plan_stage_of(m, c, i, &s);
         for (int32_t k = 0; k < o.count && !covered; k++)
-            covered = covers(&o.stage[k], &s);
+            covered = stage_covers(&o.stage[k], &s);
         if (covered)
             continue;
         if (o.count == PLAN_STAGES_KEPT) { /* many sizes: the last takes the most of each */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* memory: bytes of a GPU in two halves, for searches that try millions.
+/* step_memory_int: bytes of a GPU in two halves, for searches that try millions.
  *
  *   layer half   plan_layer_memory_of(): what does not depend on the pipeline, on replicas or on
  *                ZeRO.  Depends on the model, seq, micro_batch, tp, cp, ep, etp, seq_par,

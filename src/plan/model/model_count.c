@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* model: parameters and FLOPs of a transformer, counted, not estimated.
+/* model_count: parameters and FLOPs of a transformer, counted, not estimated.
  *
  * One layer of each kind is counted and multiplied; nothing is rounded, so that the sums equal
  * those of the published checkpoints to the last parameter (tests/unit/test_model_count.c holds
@@ -263,7 +263,7 @@ static double layer_weights(const struct plan_model *m)
 }
 
 /* Pairs of positions a token's attention meets, summed over layers: s, or the window. */
-static double pairs(const struct plan_model *m, int64_t seq, bool causal)
+static double attention_pairs(const struct plan_model *m, int64_t seq, bool causal)
 {
     double s = (double)seq, w = (double)plan_min(m->window, seq), full = (double)m->layers;
     double windowed = 0, near;
@@ -284,7 +284,7 @@ double plan_flops_token(const struct plan_model *m, int64_t seq, enum plan_flops
 {
     double qk = (double)(m->heads * m->head_dim);
     double v = m->kv_lora ? (double)(m->heads * m->v_dim) : qk;
-    double core = 2 * (qk + v) * pairs(m, seq, kind == PLAN_FLOPS_CAUSAL);
+    double core = 2 * (qk + v) * attention_pairs(m, seq, kind == PLAN_FLOPS_CAUSAL);
     double layers = 2 * layer_weights(m) + core;
     double head = m->head ? 2.0 * (double)m->hidden * (double)m->vocab : 0;
     struct plan_counts n = { 0 };

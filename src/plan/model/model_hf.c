@@ -35,7 +35,7 @@ struct hf_reader {
 };
 
 /* The first of two keys that is there and not null; else `dflt`. */
-static int64_t num2(struct hf_reader *r, const char *key, const char *other, int64_t dflt)
+static int64_t key_int_or(struct hf_reader *r, const char *key, const char *other, int64_t dflt)
 {
     const char *const keys[] = { key, other };
 
@@ -55,15 +55,15 @@ static int64_t num2(struct hf_reader *r, const char *key, const char *other, int
     return dflt;
 }
 
-static int64_t num(struct hf_reader *r, const char *key, int64_t dflt)
+static int64_t key_int(struct hf_reader *r, const char *key, int64_t dflt)
 {
-    return num2(r, key, NULL, dflt);
+    return key_int_or(r, key, NULL, dflt);
 }
 
 /* One that no default stands in for. */
-static int64_t need(struct hf_reader *r, const char *key, const char *other)
+static int64_t key_need(struct hf_reader *r, const char *key, const char *other)
 {
-    int64_t v = num2(r, key, other, INT64_MIN);
+    int64_t v = key_int_or(r, key, other, INT64_MIN);
 
     if (v != INT64_MIN)
         return v;
@@ -73,7 +73,7 @@ static int64_t need(struct hf_reader *r, const char *key, const char *other)
     return 0;
 }
 
-static bool flag(struct hf_reader *r, const char *key, bool dflt)
+static bool key_flag(struct hf_reader *r, const char *key, bool dflt)
 {
     const struct json *v = json_get(r->obj, key);
 
@@ -89,15 +89,15 @@ static bool flag(struct hf_reader *r, const char *key, bool dflt)
 /* What Llama and all its descendants share. */
 static void read_llama(struct hf_reader *r, struct plan_model *m)
 {
-    m->hidden = need(r, "hidden_size", NULL);
-    m->layers = need(r, "num_hidden_layers", NULL);
-    m->heads = need(r, "num_attention_heads", NULL);
-    m->kv_heads = num(r, "num_key_value_heads", m->heads);
-    m->head_dim = num(r, "head_dim", 0);
-    m->ffn = need(r, "intermediate_size", NULL);
-    m->vocab = need(r, "vocab_size", NULL);
-    m->qkv_bias = m->out_bias = flag(r, "attention_bias", false);
-    m->mlp_bias = flag(r, "mlp_bias", false);
+    m->hidden = key_need(r, "hidden_size", NULL);
+    m->layers = key_need(r, "num_hidden_layers", NULL);
+    m->heads = key_need(r, "num_attention_heads", NULL);
+    m->kv_heads = key_int(r, "num_key_value_heads", m->heads);
+    m->head_dim = key_int(r, "head_dim", 0);
+    m->ffn = key_need(r, "intermediate_size", NULL);
+    m->vocab = key_need(r, "vocab_size", NULL);
+    m->qkv_bias = m->out_bias = key_flag(r, "attention_bias", false);
+    m->mlp_bias = key_flag(r, "mlp_bias", false);
     m->gated = true;
     m->layer_norms = 2;
     m->outer_norms = 1;
@@ -106,7 +106,7 @@ static void read_llama(struct hf_reader *r, struct plan_model *m)
 static void read_mistral(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
-    m->window = num(r, "sliding_window", 0);
+    m->window = key_int(r, "sliding_window", 0);
 }
 
 static void read_mixtral(struct hf_reader *r, struct plan_model *m)
@@ -114,8 +114,8 @@ static void read_mixtral(struct hf_reader *r, struct plan_model *m)
     read_mistral(r, m);
     m->expert_ffn = m->ffn;
     m->ffn = 0;
-    m->experts = num(r, "num_local_experts", 8);
-    m->top_k = num(r, "num_experts_per_tok", 2);
+    m->experts = key_int(r, "num_local_experts", 8);
+    m->top_k = key_int(r, "num_experts_per_tok", 2);
 }
 
 static void read_qwen2(struct hf_reader *r, struct plan_model *m)
@@ -123,14 +123,14 @@ static void read_qwen2(struct hf_reader *r, struct plan_model *m)
     read_llama(r, m);
     m->qkv_bias = true;
     m->out_bias = m->mlp_bias = false;
-    if (flag(r, "use_sliding_window", false))
-        m->window = num(r, "sliding_window", 4096);
+    if (key_flag(r, "use_sliding_window", false))
+        m->window = key_int(r, "sliding_window", 4096);
 }
 
 static void read_qwen3(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
-    m->head_dim = num(r, "head_dim", 128);
+    m->head_dim = key_int(r, "head_dim", 128);
     m->qk_norm = true;
 }
 
@@ -141,10 +141,10 @@ static void read_qwen_experts(struct hf_reader *r, struct plan_model *m, int64_t
     const struct json *only = json_get(r->obj, "mlp_only_layers");
     int64_t dense = 0;
 
-    m->experts = num(r, "num_experts", experts);
-    m->top_k = num(r, "num_experts_per_tok", experts == 60 ? 4 : 8);
-    m->expert_ffn = need(r, "moe_intermediate_size", NULL);
-    m->moe_every = num(r, "decoder_sparse_step", 1);
+    m->experts = key_int(r, "num_experts", experts);
+    m->top_k = key_int(r, "num_experts_per_tok", experts == 60 ? 4 : 8);
+    m->expert_ffn = key_need(r, "moe_intermediate_size", NULL);
+    m->moe_every = key_int(r, "decoder_sparse_step", 1);
     m->moe_phase = m->moe_every - 1;
     for (const struct json *v = only ? only->first : NULL; v; v = v->next, dense++)
         if (!maybe_is(json_int(v), dense) && !r->bad) {
@@ -158,7 +158,7 @@ static void read_qwen2_moe(struct hf_reader *r, struct plan_model *m)
 {
     read_qwen2(r, m);
     read_qwen_experts(r, m, 60);
-    m->shared_ffn = num(r, "shared_expert_intermediate_size", 5632);
+    m->shared_ffn = key_int(r, "shared_expert_intermediate_size", 5632);
     m->shared_gate = true;
 }
 
@@ -173,23 +173,23 @@ static void read_deepseek(struct hf_reader *r, struct plan_model *m)
     int64_t shared;
 
     read_llama(r, m);
-    m->q_lora = num(r, "q_lora_rank", 0);
-    m->kv_lora = need(r, "kv_lora_rank", NULL);
-    m->qk_nope = num(r, "qk_nope_head_dim", 128);
-    m->qk_rope = num(r, "qk_rope_head_dim", 64);
-    m->v_dim = num(r, "v_head_dim", 128);
-    m->experts = num(r, "n_routed_experts", 0);
+    m->q_lora = key_int(r, "q_lora_rank", 0);
+    m->kv_lora = key_need(r, "kv_lora_rank", NULL);
+    m->qk_nope = key_int(r, "qk_nope_head_dim", 128);
+    m->qk_rope = key_int(r, "qk_rope_head_dim", 64);
+    m->v_dim = key_int(r, "v_head_dim", 128);
+    m->experts = key_int(r, "n_routed_experts", 0);
     if (!m->experts)
         return;
-    m->top_k = num(r, "num_experts_per_tok", 1);
-    m->expert_ffn = need(r, "moe_intermediate_size", NULL);
-    shared = num(r, "n_shared_experts", 0);
+    m->top_k = key_int(r, "num_experts_per_tok", 1);
+    m->expert_ffn = key_need(r, "moe_intermediate_size", NULL);
+    shared = key_int(r, "n_shared_experts", 0);
     if (shared >= 0 && shared <= PLAN_EXPERTS_MAX && m->expert_ffn <= PLAN_FFN_MAX)
         m->shared_ffn = shared * m->expert_ffn;
     else
         m->shared_ffn = INT64_MAX;
-    m->moe_first = num(r, "first_k_dense_replace", 0);
-    m->moe_every = num(r, "moe_layer_freq", 1);
+    m->moe_first = key_int(r, "first_k_dense_replace", 0);
+    m->moe_every = key_int(r, "moe_layer_freq", 1);
 }
 
 static void read_deepseek_v3(struct hf_reader *r, struct plan_model *m)
@@ -206,7 +206,7 @@ static void all_biases(struct plan_model *m, bool on)
 }
 
 /* 4 x hidden, without overflow for a hidden size no check has seen yet. */
-static int64_t four(int64_t v)
+static int64_t times_four(int64_t v)
 {
     return v > PLAN_FFN_MAX ? INT64_MAX : v < 0 ? v : 4 * v;
 }
@@ -214,12 +214,12 @@ static int64_t four(int64_t v)
 static void read_gpt2(struct hf_reader *r, struct plan_model *m)
 {
     all_biases(m, true);
-    m->hidden = need(r, "n_embd", "hidden_size");
-    m->layers = need(r, "n_layer", "num_hidden_layers");
-    m->heads = need(r, "n_head", "num_attention_heads");
-    m->positions = need(r, "n_positions", "n_ctx");
-    m->ffn = num(r, "n_inner", four(m->hidden));
-    m->vocab = need(r, "vocab_size", NULL);
+    m->hidden = key_need(r, "n_embd", "hidden_size");
+    m->layers = key_need(r, "n_layer", "num_hidden_layers");
+    m->heads = key_need(r, "n_head", "num_attention_heads");
+    m->positions = key_need(r, "n_positions", "n_ctx");
+    m->ffn = key_int(r, "n_inner", times_four(m->hidden));
+    m->vocab = key_need(r, "vocab_size", NULL);
 }
 
 static void read_gpt_neox(struct hf_reader *r, struct plan_model *m)
@@ -227,36 +227,36 @@ static void read_gpt_neox(struct hf_reader *r, struct plan_model *m)
     read_llama(r, m);
     all_biases(m, true);
     m->gated = false;
-    m->qkv_bias = m->out_bias = flag(r, "attention_bias", true);
+    m->qkv_bias = m->out_bias = key_flag(r, "attention_bias", true);
 }
 
 static void read_bloom(struct hf_reader *r, struct plan_model *m)
 {
     all_biases(m, true);
-    m->hidden = need(r, "hidden_size", "n_embed");
-    m->layers = need(r, "n_layer", "num_hidden_layers");
-    m->heads = need(r, "n_head", "num_attention_heads");
-    m->ffn = four(m->hidden);
-    m->vocab = need(r, "vocab_size", NULL);
+    m->hidden = key_need(r, "hidden_size", "n_embed");
+    m->layers = key_need(r, "n_layer", "num_hidden_layers");
+    m->heads = key_need(r, "n_head", "num_attention_heads");
+    m->ffn = times_four(m->hidden);
+    m->vocab = key_need(r, "vocab_size", NULL);
     m->outer_norms = 2; /* the embedding has one too */
 }
 
 static void read_falcon(struct hf_reader *r, struct plan_model *m)
 {
-    bool fresh = flag(r, "new_decoder_architecture", false);
-    bool parallel = flag(r, "parallel_attn", true);
+    bool fresh = key_flag(r, "new_decoder_architecture", false);
+    bool parallel = key_flag(r, "parallel_attn", true);
 
-    m->hidden = need(r, "hidden_size", NULL);
-    m->layers = need(r, "num_hidden_layers", "n_layer");
-    m->heads = need(r, "num_attention_heads", "n_head");
-    m->kv_heads = fresh                          ? num2(r, "num_kv_heads", "n_head_kv", m->heads)
-                  : flag(r, "multi_query", true) ? 1
-                                                 : m->heads;
-    m->ffn = num(r, "ffn_hidden_size", four(m->hidden));
-    m->vocab = need(r, "vocab_size", NULL);
-    m->qkv_bias = m->out_bias = m->mlp_bias = flag(r, "bias", false);
+    m->hidden = key_need(r, "hidden_size", NULL);
+    m->layers = key_need(r, "num_hidden_layers", "n_layer");
+    m->heads = key_need(r, "num_attention_heads", "n_head");
+    m->kv_heads = fresh ? key_int_or(r, "num_kv_heads", "n_head_kv", m->heads)
+                  : key_flag(r, "multi_query", true) ? 1
+                                                     : m->heads;
+    m->ffn = key_int(r, "ffn_hidden_size", times_four(m->hidden));
+    m->vocab = key_need(r, "vocab_size", NULL);
+    m->qkv_bias = m->out_bias = m->mlp_bias = key_flag(r, "bias", false);
     m->norm_bias = true;
-    m->layer_norms = fresh ? num(r, "num_ln_in_parallel_attn", 2) : parallel ? 1 : 2;
+    m->layer_norms = fresh ? key_int(r, "num_ln_in_parallel_attn", 2) : parallel ? 1 : 2;
     m->outer_norms = 1;
 }
 
@@ -264,18 +264,19 @@ static void read_opt(struct hf_reader *r, struct plan_model *m)
 {
     int64_t proj;
 
-    all_biases(m, flag(r, "enable_bias", true));
+    all_biases(m, key_flag(r, "enable_bias", true));
     m->norm_bias = true;
-    m->hidden = need(r, "hidden_size", NULL);
-    m->layers = need(r, "num_hidden_layers", NULL);
-    m->heads = need(r, "num_attention_heads", NULL);
-    m->ffn = need(r, "ffn_dim", NULL);
-    m->vocab = need(r, "vocab_size", NULL);
-    m->positions = num(r, "max_position_embeddings", 2048);
+    m->hidden = key_need(r, "hidden_size", NULL);
+    m->layers = key_need(r, "num_hidden_layers", NULL);
+    m->heads = key_need(r, "num_attention_heads", NULL);
+    m->ffn = key_need(r, "ffn_dim", NULL);
+    m->vocab = key_need(r, "vocab_size", NULL);
+    m->positions = key_int(r, "max_position_embeddings", 2048);
     m->positions += m->positions < PLAN_SEQ_MAX ? 2 : 0;
-    proj = num(r, "word_embed_proj_dim", m->hidden);
+    proj = key_int(r, "word_embed_proj_dim", m->hidden);
     m->embed_dim = proj == m->hidden ? 0 : proj;
-    if (!flag(r, "do_layer_norm_before", true) || flag(r, "_remove_final_layer_norm", false))
+    if (!key_flag(r, "do_layer_norm_before", true) ||
+        key_flag(r, "_remove_final_layer_norm", false))
         m->outer_norms = 0;
 }
 
@@ -291,14 +292,14 @@ static void read_phi(struct hf_reader *r, struct plan_model *m)
 static void read_gemma(struct hf_reader *r, struct plan_model *m)
 {
     read_llama(r, m);
-    m->head_dim = num(r, "head_dim", 256);
+    m->head_dim = key_int(r, "head_dim", 256);
 }
 
 static void read_gemma2(struct hf_reader *r, struct plan_model *m)
 {
     read_gemma(r, m);
     m->layer_norms = 4;
-    m->window = num(r, "sliding_window", 4096);
+    m->window = key_int(r, "sliding_window", 4096);
     m->window_every = 2;
 }
 
@@ -306,46 +307,46 @@ static void read_gemma3(struct hf_reader *r, struct plan_model *m)
 {
     read_gemma2(r, m);
     m->qk_norm = true;
-    m->window_every = num(r, "sliding_window_pattern", 6);
+    m->window_every = key_int(r, "sliding_window_pattern", 6);
 }
 
 static void read_gpt_oss(struct hf_reader *r, struct plan_model *m)
 {
     read_mixtral(r, m);
-    m->head_dim = num(r, "head_dim", 64);
-    m->top_k = num2(r, "num_experts_per_tok", "experts_per_token", 4);
-    m->qkv_bias = m->out_bias = flag(r, "attention_bias", true);
+    m->head_dim = key_int(r, "head_dim", 64);
+    m->top_k = key_int_or(r, "num_experts_per_tok", "experts_per_token", 4);
+    m->qkv_bias = m->out_bias = key_flag(r, "attention_bias", true);
     m->router_bias = m->expert_bias = m->attn_sinks = true;
     m->window_every = 2;
 }
 
 static void read_starcoder2(struct hf_reader *r, struct plan_model *m)
 {
-    bool bias = flag(r, "use_bias", true);
+    bool bias = key_flag(r, "use_bias", true);
 
     read_llama(r, m);
     all_biases(m, bias);
     m->norm_bias = true;
     m->gated = false;
-    m->window = num(r, "sliding_window", 0);
+    m->window = key_int(r, "sliding_window", 0);
 }
 
 static void read_mpt(struct hf_reader *r, struct plan_model *m)
 {
     const struct json *attn = json_get(r->obj, "attn_config");
     bool alibi = maybe_is(json_bool(json_get(attn, "alibi")), 1);
-    int64_t wide = num(r, "expansion_ratio", 4);
+    int64_t wide = key_int(r, "expansion_ratio", 4);
 
-    all_biases(m, !flag(r, "no_bias", true));
-    m->hidden = need(r, "d_model", NULL);
-    m->layers = need(r, "n_layers", NULL);
-    m->heads = need(r, "n_heads", NULL);
-    m->vocab = need(r, "vocab_size", NULL);
+    all_biases(m, !key_flag(r, "no_bias", true));
+    m->hidden = key_need(r, "d_model", NULL);
+    m->layers = key_need(r, "n_layers", NULL);
+    m->heads = key_need(r, "n_heads", NULL);
+    m->vocab = key_need(r, "vocab_size", NULL);
     m->ffn = wide > 0 && wide <= 64 && m->hidden > 0 && m->hidden <= PLAN_HIDDEN_MAX
                  ? wide * m->hidden
                  : INT64_MAX;
-    if (!alibi && flag(r, "learned_pos_emb", true))
-        m->positions = need(r, "max_seq_len", NULL);
+    if (!alibi && key_flag(r, "learned_pos_emb", true))
+        m->positions = key_need(r, "max_seq_len", NULL);
 }
 
 /* ---- kinds ---- */
@@ -415,7 +416,7 @@ static enum rc read_config(const struct json *root, struct plan_model *out, stru
         return unknown_kind(kind, err);
     str_copy(m.name, sizeof(m.name), kind);
     kinds[i].read(&r, &m);
-    m.tied = flag(&r, "tie_word_embeddings", kinds[i].tied);
+    m.tied = key_flag(&r, "tie_word_embeddings", kinds[i].tied);
     if (r.bad)
         return RC_PARSE;
     if (plan_model_check(&m, err))

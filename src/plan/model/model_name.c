@@ -114,7 +114,7 @@ static const char *const col_names[] = {
 };
 static_assert(ARRAY_SIZE(col_names) == C_COUNT, "a name for every column");
 
-static enum rc number(const char *cell, int64_t *out, struct err *err)
+static enum rc cell_number(const char *cell, int64_t *out, struct err *err)
 {
     if (!*cell)
         return RC_OK; /* the family's */
@@ -144,7 +144,7 @@ static enum rc read_row(const struct csv *t, size_t row, const size_t *col, stru
                                  &m.qk_nope,     &m.qk_rope,   &m.v_dim,  &m.window,
                                  &m.window_every };
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        if (numbers[i] && number(csv_cell(t, row, col[C_LAYERS + i]), numbers[i], err))
+        if (numbers[i] && cell_number(csv_cell(t, row, col[C_LAYERS + i]), numbers[i], err))
             return RC_PARSE;
     if (plan_model_check(&m, err))
         return RC_PARSE;
@@ -180,7 +180,7 @@ enum rc plan_known_load(struct arena *a, struct plan_known_table *out, struct er
 }
 
 /* Letters and digits in lower case, behind a maker's "name/": "meta-llama/Llama-3.1-8B". */
-static void fold(const char *s, char out[PLAN_NAME_MAX])
+static void name_fold(const char *s, char out[PLAN_NAME_MAX])
 {
     const char *slash = strrchr(s, '/');
     size_t n = 0;
@@ -193,13 +193,13 @@ static void fold(const char *s, char out[PLAN_NAME_MAX])
     out[n] = 0;
 }
 
-static const struct plan_known *known_find(const struct plan_known_table *t, const char *name)
+static const struct plan_known *known_by_name(const struct plan_known_table *t, const char *name)
 {
     char want[PLAN_NAME_MAX], have[PLAN_NAME_MAX];
 
-    fold(name, want);
+    name_fold(name, want);
     for (size_t i = 0; *want && i < t->count; i++) {
-        fold(t->rows[i].model.name, have);
+        name_fold(t->rows[i].model.name, have);
         if (str_eq(want, have))
             return &t->rows[i];
     }
@@ -237,8 +237,8 @@ bool plan_count_parse(const char *s, double *out, double *out_ulp)
 enum { PLAIN_VOCAB = 32000, PLAIN_HEAD_DIM = 128, PLAIN_FFN_STEP = 8 };
 
 /* A Llama whose MLP is as wide as makes the parameters come out. */
-static enum rc plain(const char *text, double params, int64_t layers, int64_t hidden,
-                     struct plan_model *out, struct err *err)
+static enum rc plain_model(const char *text, double params, int64_t layers, int64_t hidden,
+                           struct plan_model *out, struct err *err)
 {
     struct plan_model m = families[0].m;
     double rest, least;
@@ -286,7 +286,7 @@ static enum rc from_numbers(const char *text, struct plan_model *out, struct err
         err_hint(err, "Write parameters, layers and hidden size: 7B,32,4096.");
         return err_set(err, RC_USAGE, "'%s' is not a model", text);
     }
-    return plain(text, params, layers, hidden, out, err);
+    return plain_model(text, params, layers, hidden, out, err);
 }
 
 enum { NAMES_MAX = 256 };
@@ -304,7 +304,7 @@ enum rc plan_model_by_name(const char *name, struct plan_model *out, struct err 
     rc = plan_known_load(&a, &t, err);
     if (rc)
         goto out;
-    k = known_find(&t, name);
+    k = known_by_name(&t, name);
     if (k) {
         *out = k->model;
         goto out;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* best: the search's choice for a number of GPUs, as one call. */
+/* best_config: the search's choice for a number of GPUs, as one call. */
 #include "plan/campaign.h"
 #include "plan/search.h"
 

@@ -218,7 +218,7 @@ static uint64_t inner_count(const struct plan_space *s, const struct search_unit
 }
 
 /* ---- one configuration ---- */
-static void accept(struct search_worker *w, const struct plan_pick *p)
+static void pick_accept(struct search_worker *w, const struct plan_pick *p)
 {
     struct plan_found *f = w->found;
     size_t place = (size_t)((double)p->memory / (double)w->space->limit * 63.999);
@@ -235,8 +235,8 @@ static void accept(struct search_worker *w, const struct plan_pick *p)
         w->ceiling[i] = p->step_s;
 }
 
-static inline void consider(struct search_worker *w, const struct plan_config *c, double step_s,
-                            uint64_t memory)
+static inline void config_consider(struct search_worker *w, const struct plan_config *c,
+                                   double step_s, uint64_t memory)
 {
     struct plan_found *f = w->found;
     const struct plan_pick *plain;
@@ -267,7 +267,7 @@ static inline void consider(struct search_worker *w, const struct plan_config *c
         p.step_s > w->ceiling[(size_t)((double)memory / (double)w->space->limit * 63.999)])
         return;
     p.config = *c;
-    accept(w, &p);
+    pick_accept(w, &p);
 }
 
 static uint64_t bytes_of(double v)
@@ -309,7 +309,7 @@ static void eval_shard(struct search_worker *w, struct search_unit *u, const str
             }
             step_s = plan_step_time(&n->half->time, n->cut, groups, &step, NULL);
             bytes = plan_step_memory(&n->half->memory, n->stages, c);
-            consider(w, c, step_s, bytes_of(bytes));
+            config_consider(w, c, step_s, bytes_of(bytes));
         }
     }
     c->recompute_every = 1;
@@ -464,7 +464,7 @@ void worker_init(struct search_worker *w, const struct plan_space *s, const stru
         w->ceiling[i] = INFINITY;
 }
 
-static int32_t digit(uint64_t *unit, const struct axis *a)
+static int32_t unit_digit(uint64_t *unit, const struct axis *a)
 {
     int32_t v = a->v[*unit % (uint64_t)a->count];
 
@@ -483,11 +483,11 @@ void worker_unit(struct search_worker *w, uint64_t unit)
     u->c.vpp = u->c.recompute_every = 1;
     u->c.zero = u->c.shard = 0;
     u->c.recompute = PLAN_RECOMPUTE_NONE;
-    u->c.micro_batch = digit(&unit, &x->micro_batch);
-    u->c.etp = digit(&unit, &x->etp);
-    u->c.ep = digit(&unit, &x->ep);
-    u->c.cp = digit(&unit, &x->cp);
-    u->c.tp = digit(&unit, &x->tp);
+    u->c.micro_batch = unit_digit(&unit, &x->micro_batch);
+    u->c.etp = unit_digit(&unit, &x->etp);
+    u->c.ep = unit_digit(&unit, &x->ep);
+    u->c.cp = unit_digit(&unit, &x->cp);
+    u->c.tp = unit_digit(&unit, &x->tp);
     if (w->space->cluster->gpus % ((int64_t)u->c.tp * u->c.cp) ||
         (u->c.etp == ETP_IS_TP && u->c.tp == 1))
         return;

@@ -27,7 +27,7 @@ struct team_member {
     bool first; /* the caller's own thread, which tells of progress */
 };
 
-static void *work(void *arg)
+static void *member_work(void *arg)
 {
     struct team_member *m = arg;
     struct search_team *t = m->team;
@@ -44,7 +44,7 @@ static void *work(void *arg)
     }
 }
 
-static enum rc check(const struct plan_space *s, struct err *err)
+static enum rc space_check(const struct plan_space *s, struct err *err)
 {
     if (s->batch < 1 || s->batch > PLAN_BATCH_MAX) {
         err_hint(err, "The nearest valid value is %d.", s->batch < 1 ? 1 : PLAN_BATCH_MAX);
@@ -67,9 +67,10 @@ static void members_run(struct team_member *m, int threads)
     int started = 1;
 
     m[0].first = true;
-    while (started < threads && pthread_create(&m[started].thread, NULL, work, &m[started]) == 0)
+    while (started < threads &&
+           pthread_create(&m[started].thread, NULL, member_work, &m[started]) == 0)
         started++; /* fewer threads than asked for take longer, and answer the same */
-    work(&m[0]);
+    member_work(&m[0]);
     for (int i = 1; i < started; i++)
         pthread_join(m[i].thread, NULL);
 }
@@ -85,7 +86,7 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
     struct team_member *m;
     struct search_worker w;
     struct search_team t;
-    enum rc rc = check(s, err);
+    enum rc rc = space_check(s, err);
 
     if (rc != RC_OK)
         return rc;
@@ -136,7 +137,7 @@ bool plan_search_any(const struct plan_space *s, double *left)
 
     if (s->fixed & PLAN_GIVEN_DP)
         given *= b->dp;
-    if (check(s, NULL) == RC_OK && s->cluster->gpus % plan_max(1, given) == 0) {
+    if (space_check(s, NULL) == RC_OK && s->cluster->gpus % plan_max(1, given) == 0) {
         uint64_t units, looked = 0;
 
         found_init(&f, 1, &a);

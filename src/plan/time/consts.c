@@ -99,7 +99,7 @@ static void set_memory(struct plan_memory_consts *m, const struct plan_const_row
 }
 
 /* 0, or of a size that a constant can have. */
-static bool number(const char *s, double *out)
+static bool cell_number(const char *s, double *out)
 {
     return str_to_f64(s, out) && (*out == 0 || (*out >= 1e-30 && *out <= 1e30));
 }
@@ -115,9 +115,9 @@ static enum rc read_row(const struct csv *t, const size_t col[P_COUNT], size_t i
 
     if (!find_const(r.kind, name, &r.which))
         return err_set(err, RC_PARSE, "line %zu: there is no constant '%s'", i + 2, name);
-    if (!number(csv_cell(t, i, col[P_VALUE]), &r.value) ||
-        !number(csv_cell(t, i, col[P_START]), &r.start) ||
-        !number(csv_cell(t, i, col[P_WIDTH]), &r.width) ||
+    if (!cell_number(csv_cell(t, i, col[P_VALUE]), &r.value) ||
+        !cell_number(csv_cell(t, i, col[P_START]), &r.start) ||
+        !cell_number(csv_cell(t, i, col[P_WIDTH]), &r.width) ||
         (r.free && !(r.value > 0 && r.start > 0 && r.width > 0)))
         return err_set(err, RC_PARSE, "line %zu: value, start or width of '%s' cannot be", i + 2,
                        name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* time_layer: the half of a step's time that does not depend on the pipeline, on replicas or on
+/* layer_time: the half of a step's time that does not depend on the pipeline, on replicas or on
  * ZeRO: one layer, the head and the embedding, for one micro-batch on one GPU.
  *
  * Matrix products are quantised to tiles and waves; what is bound by memory counts its bytes;
@@ -32,21 +32,22 @@ static double pmax(double x, double y, double p)
     return m > 0 ? m * pow(1 + pow(q / m, p), 1 / p) : 0;
 }
 
-static double tiles(double n)
+static double tile_count(double n)
 {
     return TILE * ceil(n / TILE);
 }
 
-static double gemm(const struct layer_work *w, double m, double n, double k, bool fp8)
+static double gemm_time(const struct layer_work *w, double m, double n, double k, bool fp8)
 {
-    double waves = tiles(m) * tiles(n) / (TILE * TILE_WIDE) / w->r->sms, rate, busy, bytes;
+    double waves = tile_count(m) * tile_count(n) / (TILE * TILE_WIDE) / w->r->sms, rate, busy,
+           bytes;
 
     if (!(m > 0 && n > 0 && k > 0))
         return 0;
     rate = w->peak * w->k[PLAN_C_GEMM];
     if (fp8 && w->c->precision == PLAN_FP8)
         rate *= w->r->fp8;
-    busy = 2 * tiles(m) * tiles(n) * k / rate * (1 + w->k[PLAN_C_K0] / k) *
+    busy = 2 * tile_count(m) * tile_count(n) * k / rate * (1 + w->k[PLAN_C_K0] / k) *
            (1 + w->k[PLAN_C_TAIL] / fmax(waves, 0.25));
     bytes = w->size * (m * n + n * k + m * k);
     return pmax(busy, bytes / w->r->hbm, 10);
@@ -84,16 +85,16 @@ static void work_of(const struct plan_model *m, const struct plan_rates *r,
 
 static double mlp_time(const struct layer_work *w, double ffn)
 {
-    return gemm(w, w->tokens, w->gates * ffn / w->tp, w->h, true) +
-           gemm(w, w->tokens, w->h, ffn / w->tp, true);
+    return gemm_time(w, w->tokens, w->gates * ffn / w->tp, w->h, true) +
+           gemm_time(w, w->tokens, w->h, ffn / w->tp, true);
 }
 
 static double experts_time(const struct layer_work *w)
 {
-    double each = fmax(w->routed * w->etp / w->local, 1), rows = w->local * tiles(each);
+    double each = fmax(w->routed * w->etp / w->local, 1), rows = w->local * tile_count(each);
     double ffn = (double)w->m->expert_ffn / w->etp;
 
-    return (gemm(w, rows, w->gates * ffn, w->h, true) + gemm(w, rows, w->h, ffn, true)) /
+    return (gemm_time(w, rows, w->gates * ffn, w->h, true) + gemm_time(w, rows, w->h, ffn, true)) /
                w->k[PLAN_C_MOE] +
            (w->m->shared_ffn ? mlp_time(w, (double)w->m->shared_ffn) : 0);
 }
@@ -105,12 +106,12 @@ static double projections_time(const struct layer_work *w)
     double down = (double)(m->q_lora + m->kv_lora + m->qk_rope);
 
     if (!m->kv_lora)
-        return gemm(w, t, (w->q + 2 * w->kv) / w->tp, w->h, true) +
-               gemm(w, t, w->h, w->q / w->tp, true);
-    return gemm(w, t, down, w->h, true) +
-           gemm(w, t, qk * a, m->q_lora ? (double)m->q_lora : w->h, true) +
-           gemm(w, t, (double)(m->qk_nope + m->v_dim) * a, (double)m->kv_lora, true) +
-           gemm(w, t, w->h, (double)m->v_dim * a, true);
+        return gemm_time(w, t, (w->q + 2 * w->kv) / w->tp, w->h, true) +
+               gemm_time(w, t, w->h, w->q / w->tp, true);
+    return gemm_time(w, t, down, w->h, true) +
+           gemm_time(w, t, qk * a, m->q_lora ? (double)m->q_lora : w->h, true) +
+           gemm_time(w, t, (double)(m->qk_nope + m->v_dim) * a, (double)m->kv_lora, true) +
+           gemm_time(w, t, w->h, (double)m->v_dim * a, true);
 }
 
 static double matmul_time(const struct layer_work *w)
@@ -276,7 +277,8 @@ static void layer_times(const struct layer_work *w, const struct pass *f, const 
     if (w->c->recompute == PLAN_RECOMPUTE_FULL) {
         again = lf;
         if (w->c->profile.stack == PLAN_STACK_FSDP)
-            again -= w->k[PLAN_C_EARLY] * gemm(w, w->tokens, w->h, (double)w->m->ffn / w->tp, true);
+            again -=
+                w->k[PLAN_C_EARLY] * gemm_time(w, w->tokens, w->h, (double)w->m->ffn / w->tp, true);
     } else {
         if (w->c->recompute == PLAN_RECOMPUTE_SELECTIVE)
             again = f->attention;
@@ -369,7 +371,7 @@ static void ends_of(const struct layer_work *w, double all_reduce, struct plan_l
     o->head = all_reduce;
     if (w->m->head)
         o->head +=
-            3 * gemm(w, w->tokens, vocab, w->h, false) + bytes * w->tokens * vocab / w->r->hbm;
+            3 * gemm_time(w, w->tokens, vocab, w->h, false) + bytes * w->tokens * vocab / w->r->hbm;
     half = w->size * w->tokens * w->h; /* links are full duplex: activations go as gradients come */
     rate = o->across ? w->r->net * pow(fmax(w->r->nodes, 2) / 2, -k[PLAN_C_PCON]) : w->r->nvl;
     all = half / w->tp / rate + k[o->across ? PLAN_C_XLOG : PLAN_C_NLAT];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* time: collectives, stages and the step half of a step's time. */
+/* step_time: collectives, stages and the step half of a step's time. */
 #include "plan/time/step_time_int.h"
 
 #include "plan/plan_int.h"
@@ -139,7 +139,7 @@ struct traffic { /* seconds of replicas' traffic */
     double shown, hidden;
 };
 
-static double above(double x)
+static double above_zero(double x)
 {
     return x > 0 ? x : 0;
 }
@@ -148,9 +148,9 @@ static double above(double x)
  * gradients of every micro-batch are scattered, because nobody keeps all of them; a stage of a
  * pipeline keeps the sum and scatters it once (plan_scatters_each()).  A stack that sums the
  * gradients of a stage tensor by tensor waits for every rank of the ring with each. */
-static struct traffic replicas(const struct plan_layer_time *l, const struct plan_cut *cut,
-                               const struct plan_groups *gs, const struct plan_step *s,
-                               double params, double stage)
+static struct traffic replica_traffic(const struct plan_layer_time *l, const struct plan_cut *cut,
+                                      const struct plan_groups *gs, const struct plan_step *s,
+                                      double params, double stage)
 {
     const struct plan_group *g = &gs->shard, *c = &gs->copies;
     int w = s->pp > 1;
@@ -164,7 +164,7 @@ static struct traffic replicas(const struct plan_layer_time *l, const struct pla
     if (s->zero == 3) { /* gathered twice and scattered once for each micro-batch */
         double per = 3 * gather, comp = stage * (lf + lb), under = per < comp ? per : comp;
 
-        shown = s->micro_batches * (above(per - comp) + l->zero3_open * under) + between;
+        shown = s->micro_batches * (above_zero(per - comp) + l->zero3_open * under) + between;
         return (struct traffic){ shown, s->micro_batches * per + between - shown };
     }
     if (s->zero >= 1 && l->hide > 0)
@@ -265,7 +265,7 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
         replicas_of_expert = 1;
     sends = s->pp > 1 ? m * l->send * (s->vpp > 1 ? s->vpp : 1) : 0;
     if (s->dp * l->cp > 1)
-        t = replicas(l, cut, g, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
+        t = replica_traffic(l, cut, g, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
     if (g->shard_gpus < s->dp * l->cp && replicas_of_expert > g->shard_gpus)
         replicas_of_expert = g->shard_gpus;
     own = s->zero >= 1 ? params / g->shard_gpus + experts / replicas_of_expert : params + experts;

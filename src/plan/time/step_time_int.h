@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* time: a training step's time in two halves, for searches that try millions.
+/* step_time_int: a training step's time in two halves, for searches that try millions.
  *
  *   layer half   plan_layer_time_of(): model, seq, micro_batch, tp, cp, ep, seq_par, recompute,
  *                precision, profile, cluster: a few microseconds, shared by every step below

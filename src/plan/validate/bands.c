@@ -68,8 +68,8 @@ static struct band_unit *unit_of(struct arena *a, struct units *u, const struct 
     return &u->v[u->count++];
 }
 
-static void collect(struct arena *a, const struct plan_rows *rows, const double *seconds,
-                    struct units *out)
+static void units_collect(struct arena *a, const struct plan_rows *rows, const double *seconds,
+                          struct units *out)
 {
     for (size_t i = 0; i < rows->count; i++) {
         const struct plan_row *r = &rows->rows[i];
@@ -148,7 +148,7 @@ static size_t group_band(struct arena *a, const struct units *u, const char *gro
     return sources;
 }
 
-static double covered(const struct band_unit *u, const struct plan_band_row *b)
+static double unit_covered(const struct band_unit *u, const struct plan_band_row *b)
 {
     double low = fmin(b->low, 0) / 100, high = fmax(b->high, 0) / 100;
     size_t in = 0;
@@ -191,7 +191,7 @@ void plan_bands_of(struct arena *a, const struct plan_rows *rows, const double *
     double sum = 0;
 
     *out = (struct plan_bands){ 0 };
-    collect(a, rows, seconds, u);
+    units_collect(a, rows, seconds, u);
     for (size_t i = 0; i < u->count; i++) {
         struct plan_band_row own = { 0 };
         bool seen = false;
@@ -204,7 +204,7 @@ void plan_bands_of(struct arena *a, const struct plan_rows *rows, const double *
             out->group[out->count++] = u->v[i].group;
         }
         group_band(a, u, u->v[i].group, &u->v[i], &own);
-        sum += covered(&u->v[i], &own);
+        sum += unit_covered(&u->v[i], &own);
     }
     band_of(a, u, NULL, NULL, &out->any);
     out->sources = u->count;

@@ -46,7 +46,7 @@ static void consts_at(const struct fit *f, const double *x, struct plan_consts *
     }
 }
 
-static void residuals(const struct fit *f, const double *x, double *out)
+static void fit_residuals(const struct fit *f, const double *x, double *out)
 {
     struct plan_consts k;
 
@@ -74,7 +74,7 @@ static double loss_of(const struct fit *f, const double *x, const double *res)
 }
 
 /* A x = b for a symmetric A above 0, by Cholesky in place; false: A is not. */
-static bool solve(size_t n, double a[PLAN_FREE_MAX][PLAN_FREE_MAX], double *b)
+static bool solve_linear(size_t n, double a[PLAN_FREE_MAX][PLAN_FREE_MAX], double *b)
 {
     for (size_t j = 0; j < n; j++) {
         for (size_t k = 0; k < j; k++)
@@ -109,7 +109,7 @@ static void normal_equations(struct fit *f, double a[PLAN_FREE_MAX][PLAN_FREE_MA
     memcpy(x, f->x, sizeof(x));
     for (size_t j = 0; j < f->n; j++) {
         x[j] += NUDGE;
-        residuals(f, x, f->trial);
+        fit_residuals(f, x, f->trial);
         x[j] = f->x[j];
         for (size_t i = 0; i < f->count; i++)
             f->jac[i * f->n + j] = (f->trial[i] - f->res[i]) / NUDGE;
@@ -149,10 +149,10 @@ static double one_step(struct fit *f, double *loss, double *lambda)
             damped[j][j] *= 1 + *lambda;
             s[j] = -g[j];
         }
-        if (solve(f->n, damped, s)) {
+        if (solve_linear(f->n, damped, s)) {
             for (size_t j = 0; j < f->n; j++)
                 x[j] = f->x[j] + fmin(fmax(s[j], -STRIDE), STRIDE);
-            residuals(f, x, f->trial);
+            fit_residuals(f, x, f->trial);
             now = loss_of(f, x, f->trial);
             if (now < *loss) {
                 double gain = *loss - now, *t = f->res;
@@ -170,12 +170,12 @@ static double one_step(struct fit *f, double *loss, double *lambda)
     return 0;
 }
 
-static void minimise(struct fit *f, struct plan_fit_report *report)
+static void fit_minimise(struct fit *f, struct plan_fit_report *report)
 {
     double loss, lambda = 1e-2;
 
     memset(f->x, 0, sizeof(f->x));
-    residuals(f, f->x, f->res);
+    fit_residuals(f, f->x, f->res);
     loss = report->loss_start = loss_of(f, f->x, f->res);
     report->steps = 0;
     for (int i = 0; i < STEPS_MAX && f->n && f->count; i++) {
@@ -191,7 +191,8 @@ static void minimise(struct fit *f, struct plan_fit_report *report)
 /* ---- rows and weights ---- */
 
 /* Rows of the kind's sets; with `open` also those whose micro-batch has to be chosen. */
-static void collect(struct fit *f, const struct plan_rows *rows, enum plan_set without, bool open)
+static void fit_collect(struct fit *f, const struct plan_rows *rows, enum plan_set without,
+                        bool open)
 {
     double sum = 0;
 
@@ -226,8 +227,8 @@ static void collect(struct fit *f, const struct plan_rows *rows, enum plan_set w
         f->rows[i].weight /= sum;
 }
 
-static enum rc prepare(struct fit *f, struct arena *a, const struct plan_rows *rows,
-                       const char *kind, const struct plan_const_table *t, struct err *err)
+static enum rc fit_prepare(struct fit *f, struct arena *a, const struct plan_rows *rows,
+                           const char *kind, const struct plan_const_table *t, struct err *err)
 {
     size_t n = rows->count ? rows->count : 1;
 
@@ -256,19 +257,19 @@ enum rc plan_fit(struct arena *a, const struct plan_rows *rows, const char *kind
     struct plan_consts k;
     struct fit f;
     bool open = false;
-    enum rc rc = prepare(&f, a, rows, kind, t, err);
+    enum rc rc = fit_prepare(&f, a, rows, kind, t, err);
 
     if (rc)
         return rc;
     *report = (struct plan_fit_report){ .kind = kind, .free = f.n };
-    collect(&f, rows, without, false);
+    fit_collect(&f, rows, without, false);
     if (!f.count)
         return err_set(err, RC_LIMIT, "no rows of a kind that the constants of '%s' are fitted to",
                        kind);
-    minimise(&f, report);
+    fit_minimise(&f, report);
     /* rows without a micro-batch get the best one under these constants, then all are fitted */
     consts_at(&f, f.x, &k);
-    collect(&f, rows, without, true);
+    fit_collect(&f, rows, without, true);
     for (size_t i = 0; i < f.count; i++)
         if (f.rows[i].row->missing & PLAN_NO_MICRO_BATCH) {
             plan_row_seconds(f.rows[i].row, &k, &f.rows[i].config);
@@ -276,7 +277,7 @@ enum rc plan_fit(struct arena *a, const struct plan_rows *rows, const char *kind
         }
     if (open) {
         ignored = *report;
-        minimise(&f, report);
+        fit_minimise(&f, report);
         report->steps += ignored.steps;
     }
     report->rows = f.count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rows: from a cell's words to the planner's terms. */
+/* run_rows: from a cell's words to the planner's terms. */
 #include "plan/run_rows.h"
 
 #include "base/str.h"
@@ -98,15 +98,15 @@ struct run_reader {
     struct plan_gpu gpus[GPU_KINDS]; /* of gpu_kinds; without a name: the catalogue lacks it */
 };
 
-static const char *cell(const struct run_reader *r, enum run_col c)
+static const char *row_cell(const struct run_reader *r, enum run_col c)
 {
     return r->cells[r->row * C_COUNT + c];
 }
 
 /* A whole number with the marks of doubt people put around it: "51200?", "~64K?".  0: none. */
-static int64_t whole(const struct run_reader *r, enum run_col c)
+static int64_t row_int(const struct run_reader *r, enum run_col c)
 {
-    const char *s = cell(r, c), *digits;
+    const char *s = row_cell(r, c), *digits;
     char text[16] = ""; /* up to 10^15: no overflow below */
     int64_t v;
     size_t len;
@@ -121,17 +121,17 @@ static int64_t whole(const struct run_reader *r, enum run_col c)
     return digits[len] == 'K' ? v * 1024 : v;
 }
 
-static double real(const struct run_reader *r, enum run_col c)
+static double row_number(const struct run_reader *r, enum run_col c)
 {
     double v;
 
-    return str_to_f64(cell(r, c), &v) && v > 0 ? v : 0;
+    return str_to_f64(row_cell(r, c), &v) && v > 0 ? v : 0;
 }
 
 /* A parallel size: nothing and "n/a" are 1. */
 static int32_t size_of(const struct run_reader *r, enum run_col c)
 {
-    int64_t v = whole(r, c);
+    int64_t v = row_int(r, c);
 
     return v > 0 && v <= PLAN_GPUS_MAX ? (int32_t)v : 1;
 }
@@ -156,7 +156,7 @@ static int64_t number_after(const char *s, const char *word)
 /* "256 experts top8 ffn2048 +1 shared, 3 dense layers" */
 static void read_moe(const struct run_reader *r, struct plan_model *m)
 {
-    const char *s = cell(r, C_MOE);
+    const char *s = row_cell(r, C_MOE);
     int64_t dense, shared;
 
     if (!*s)
@@ -185,7 +185,8 @@ static void read_mla(const struct run_reader *r, struct plan_model *m)
     m->qk_rope = 64;
     m->kv_heads = m->heads;
     for (size_t i = 0; !m->experts && i < ARRAY_SIZE(names); i++) {
-        if (!str_starts(cell(r, C_MODEL), names[i]) || plan_model_by_name(names[i], &known, NULL))
+        if (!str_starts(row_cell(r, C_MODEL), names[i]) ||
+            plan_model_by_name(names[i], &known, NULL))
             continue;
         m->experts = known.experts;
         m->top_k = known.top_k;
@@ -199,9 +200,9 @@ static void read_mla(const struct run_reader *r, struct plan_model *m)
 /* The small things of a family, by what the table says of the MLP. */
 static void read_family(const struct run_reader *r, struct plan_model *m)
 {
-    const char *mlp = cell(r, C_MLP), *notes = cell(r, C_NOTES);
+    const char *mlp = row_cell(r, C_MLP), *notes = row_cell(r, C_NOTES);
     bool gelu = str_starts(mlp, "gelu");
-    bool alibi = str_eq(cell(r, C_SPLIT), "embedding-counts-as-layer"); /* BLOOM's Megatron */
+    bool alibi = str_eq(row_cell(r, C_SPLIT), "embedding-counts-as-layer"); /* BLOOM's Megatron */
 
     m->gated = str_eq(mlp, "swiglu");
     m->head = true;
@@ -209,7 +210,7 @@ static void read_family(const struct run_reader *r, struct plan_model *m)
     m->outer_norms = alibi ? 2 : 1;
     m->qkv_bias = m->out_bias = m->mlp_bias = m->norm_bias = gelu;
     m->tied = strstr(notes, "embedding tied") || (gelu && !strstr(notes, "untied"));
-    m->positions = gelu && !alibi ? whole(r, C_SEQ) : 0;
+    m->positions = gelu && !alibi ? row_int(r, C_SEQ) : 0;
 }
 
 /* The table has no column for the head dimension, which is not hidden / heads for every model:
@@ -235,12 +236,12 @@ static void choose_tied(const struct run_reader *r, struct plan_row *o)
     double want, ulp;
 
     other.tied = !other.tied;
-    if (!plan_count_parse(cell(r, C_PARAMS), &want, &ulp))
+    if (!plan_count_parse(row_cell(r, C_PARAMS), &want, &ulp))
         return;
     want *= 1e9;
     ulp *= 1e9;
     if (!(want > 0) || fabs((double)o->counts.total - want) <= ulp / 2 ||
-        strstr(cell(r, C_NOTES), "embedding ") || plan_model_counts(&other, &n, NULL) ||
+        strstr(row_cell(r, C_NOTES), "embedding ") || plan_model_counts(&other, &n, NULL) ||
         fabs((double)n.total - want) >= fabs((double)o->counts.total - want))
         return;
     o->model = other;
@@ -252,19 +253,19 @@ static void read_model(const struct run_reader *r, struct plan_row *o)
     struct plan_model *m = &o->model;
 
     str_copy(m->name, sizeof(m->name), o->name);
-    m->layers = whole(r, C_LAYERS);
-    m->hidden = whole(r, C_HIDDEN);
-    m->heads = whole(r, C_HEADS);
-    m->kv_heads = whole(r, C_KV);
-    m->ffn = whole(r, C_FFN);
-    m->vocab = whole(r, C_VOCAB);
+    m->layers = row_int(r, C_LAYERS);
+    m->hidden = row_int(r, C_HIDDEN);
+    m->heads = row_int(r, C_HEADS);
+    m->kv_heads = row_int(r, C_KV);
+    m->ffn = row_int(r, C_FFN);
+    m->vocab = row_int(r, C_VOCAB);
     read_family(r, m);
     read_moe(r, m);
-    if (!m->vocab && m->layers && m->hidden && m->ffn && str_starts(cell(r, C_MLP), "gelu")) {
+    if (!m->vocab && m->layers && m->hidden && m->ffn && str_starts(row_cell(r, C_MLP), "gelu")) {
         m->vocab = USUAL_VOCAB;
         o->assumed |= PLAN_ASSUMED_VOCAB;
     }
-    if (str_eq(cell(r, C_KV), "MLA"))
+    if (str_eq(row_cell(r, C_KV), "MLA"))
         read_mla(r, m);
     if (!m->layers || !m->hidden || !m->vocab || (!m->ffn && !m->experts)) {
         o->missing |= PLAN_NO_SHAPE;
@@ -375,7 +376,7 @@ static double read_watts(const char *hw)
 
 static void read_cluster(const struct run_reader *r, struct plan_row *o)
 {
-    const char *hw = cell(r, C_HARDWARE);
+    const char *hw = row_cell(r, C_HARDWARE);
     double net;
     size_t i = 0;
 
@@ -385,7 +386,7 @@ static void read_cluster(const struct run_reader *r, struct plan_row *o)
         o->missing |= PLAN_NO_GPU;
         return;
     }
-    plan_cluster_usual(&r->gpus[i], whole(r, C_GPUS), &o->cluster);
+    plan_cluster_usual(&r->gpus[i], row_int(r, C_GPUS), &o->cluster);
     net = read_net(hw, o->cluster.node_gpus, &o->cluster.fabric);
     if (net > 0)
         o->cluster.net_bytes_s = net;
@@ -441,7 +442,7 @@ static void read_zero(const struct run_reader *r, struct plan_row *o)
 {
     static const char *const none[] = { "", "no", "none", "ddp", "n/a" };
     struct plan_config *c = &o->config;
-    const char *s = cell(r, C_ZERO);
+    const char *s = row_cell(r, C_ZERO);
     int64_t shard = !strncasecmp(s, "FSDP ", 5) ? number_after(s + 4, " ") : 0;
     bool hybrid = strcasestr(s, "HSDP") || strcasestr(s, "hybrid");
     int32_t stage = zero_stage(s);
@@ -471,7 +472,7 @@ static void read_zero(const struct run_reader *r, struct plan_row *o)
 
 static void read_recompute(const struct run_reader *r, struct plan_row *o)
 {
-    const char *s = cell(r, C_RECOMPUTE);
+    const char *s = row_cell(r, C_RECOMPUTE);
     struct plan_config *c = &o->config;
 
     if (str_starts(s, "full"))
@@ -490,29 +491,29 @@ static void read_recompute(const struct run_reader *r, struct plan_row *o)
 
 static enum plan_precision read_precision(const struct run_reader *r)
 {
-    const char *s = cell(r, C_PRECISION);
+    const char *s = row_cell(r, C_PRECISION);
 
     if (strcasestr(s, "fp8") || strstr(s, "FP4"))
         return PLAN_FP8;
-    if (strstr(s, "mp=") || str_eq(cell(r, C_FRAMEWORK), "torch-fsdp"))
+    if (strstr(s, "mp=") || str_eq(row_cell(r, C_FRAMEWORK), "torch-fsdp"))
         return PLAN_FSDP_MIXED;
     return str_starts(s, "fp16") ? PLAN_BF16_GRADS : PLAN_BF16;
 }
 
 static void read_profile(const struct run_reader *r, struct plan_config *c)
 {
-    const char *split = cell(r, C_SPLIT);
-    const char *framework = cell(r, C_FRAMEWORK);
+    const char *split = row_cell(r, C_SPLIT);
+    const char *framework = row_cell(r, C_FRAMEWORK);
     bool nanotron = str_eq(framework, "nanotron");
-    bool fsdp = str_eq(framework, "torch-fsdp") || fsdp_word(cell(r, C_ZERO));
+    bool fsdp = str_eq(framework, "torch-fsdp") || fsdp_word(row_cell(r, C_ZERO));
 
     c->profile = (struct plan_profile){
         .stack = nanotron ? PLAN_STACK_NANOTRON
                  : fsdp   ? PLAN_STACK_FSDP
                           : PLAN_STACK_MEGATRON,
-        .fused = str_eq(cell(r, C_KERNELS), "fused"),
-        .flash = !str_eq(cell(r, C_ATTN), "unfused"),
-        .dp_overlap = str_eq(cell(r, C_OVERLAP), "yes"),
+        .fused = str_eq(row_cell(r, C_KERNELS), "fused"),
+        .flash = !str_eq(row_cell(r, C_ATTN), "unfused"),
+        .dp_overlap = str_eq(row_cell(r, C_OVERLAP), "yes"),
         .keep_gathered = nanotron,
         .fp32_copies = nanotron,
         .grad_copy = nanotron,
@@ -527,17 +528,18 @@ static void read_profile(const struct run_reader *r, struct plan_config *c)
 static void read_batch(const struct run_reader *r, struct plan_row *o)
 {
     struct plan_config *c = &o->config;
-    int64_t mbs = whole(r, C_MBS), ga = whole(r, C_GA), each;
+    int64_t mbs = row_int(r, C_MBS), ga = row_int(r, C_GA), each;
 
-    o->global_batch = whole(r, C_GBS);
-    if (str_starts(cell(r, C_GBS), "=GPUs")) /* weak scaling */
+    o->global_batch = row_int(r, C_GBS);
+    if (str_starts(row_cell(r, C_GBS), "=GPUs")) /* weak scaling */
         o->global_batch = o->cluster.gpus;
     if (mbs < 1 || mbs > PLAN_BATCH_MAX) {
         o->missing |= PLAN_NO_MICRO_BATCH;
         mbs = 1;
     }
     each = mbs * c->dp;
-    if (!o->global_batch && !ga && real(r, C_TOKENS) > 0) { /* a rate, whose batch matters little */
+    if (!o->global_batch && !ga &&
+        row_number(r, C_TOKENS) > 0) { /* a rate, whose batch matters little */
         o->global_batch = plan_max(1, USUAL_BATCH / each) * each;
         o->assumed |= PLAN_ASSUMED_BATCH;
     }
@@ -558,8 +560,8 @@ static void read_batch(const struct run_reader *r, struct plan_row *o)
 static void read_config(const struct run_reader *r, struct plan_row *o)
 {
     struct plan_config *c = &o->config;
-    int64_t gpus = whole(r, C_GPUS), cut, dp = whole(r, C_DP);
-    const char *sp = cell(r, C_SP);
+    int64_t gpus = row_int(r, C_GPUS), cut, dp = row_int(r, C_DP);
+    const char *sp = row_cell(r, C_SP);
 
     plan_config_init(c);
     c->tp = size_of(r, C_TP);
@@ -568,16 +570,17 @@ static void read_config(const struct run_reader *r, struct plan_row *o)
     c->cp = size_of(r, C_CP);
     c->ep = size_of(r, C_EP);
     if (gpus < 1 || gpus > PLAN_GPUS_MAX ||
-        (!whole(r, C_TP) && !str_eq(cell(r, C_TP), "n/a") && !fsdp_word(cell(r, C_ZERO))))
+        (!row_int(r, C_TP) && !str_eq(row_cell(r, C_TP), "n/a") && !fsdp_word(row_cell(r, C_ZERO))))
         o->missing |= PLAN_NO_CUT;
     cut = (int64_t)c->tp * c->pp;
     cut = cut <= PLAN_GPUS_MAX ? cut * c->cp : PLAN_GPUS_MAX + INT64_C(1);
-    if (!dp || (strstr(cell(r, C_NOTES), "!= GPUs (as printed)") && cut <= gpus && gpus % cut == 0))
+    if (!dp ||
+        (strstr(row_cell(r, C_NOTES), "!= GPUs (as printed)") && cut <= gpus && gpus % cut == 0))
         dp = gpus / cut;
     c->dp = dp >= 1 && dp <= PLAN_GPUS_MAX ? (int32_t)dp : 1;
     if (cut > PLAN_GPUS_MAX || cut * c->dp != gpus)
         o->exclude |= PLAN_R6_GPUS;
-    c->seq = whole(r, C_SEQ);
+    c->seq = row_int(r, C_SEQ);
     if (c->seq < 1 || c->seq > PLAN_SEQ_MAX) {
         c->seq = 1;
         o->missing |= PLAN_NO_SHAPE;
@@ -594,9 +597,9 @@ static void read_config(const struct run_reader *r, struct plan_row *o)
 /* ---- what was measured ---- */
 
 /* Half of a printed number's last digit, as a share of it. */
-static double rounding(const struct run_reader *r, enum run_col c)
+static double row_rounding(const struct run_reader *r, enum run_col c)
 {
-    const char *s = cell(r, c);
+    const char *s = row_cell(r, c);
     size_t len = strlen(s);
     double v, ulp;
 
@@ -624,7 +627,7 @@ static double time_from_rate(const struct run_reader *r, struct plan_row *o)
     double all = rate * (double)o->cluster.gpus;
 
     if (!(all > 0) || (o->missing & (PLAN_NO_SHAPE | PLAN_BAD_MODEL)) || m->failed ||
-        (!m->flops_known && m->tflops_gpu > 0 && !str_starts(cell(r, C_FLOPS), "model")))
+        (!m->flops_known && m->tflops_gpu > 0 && !str_starts(row_cell(r, C_FLOPS), "model")))
         return 0;
     if (!m->flops_known)
         o->assumed |= nanotron ? 0 : PLAN_ASSUMED_FLOPS;
@@ -664,28 +667,29 @@ static void read_measured(const struct run_reader *r, struct plan_row *o)
         { "72BLsh^2", PLAN_FLOPS_FULL },
     };
     struct plan_measured *m = &o->measured;
-    const char *kind = cell(r, C_MEM_KIND), *notes = cell(r, C_NOTES), *flops = cell(r, C_FLOPS);
+    const char *kind = row_cell(r, C_MEM_KIND), *notes = row_cell(r, C_NOTES),
+               *flops = row_cell(r, C_FLOPS);
 
-    m->iter_s = real(r, C_ITER);
-    m->tokens_s_gpu = real(r, C_TOKENS);
-    m->tflops_gpu = real(r, C_TFLOPS);
-    m->mfu = real(r, C_MFU) / 100;
-    m->mem_bytes = real(r, C_MEM) * (double)(1 << 30);
+    m->iter_s = row_number(r, C_ITER);
+    m->tokens_s_gpu = row_number(r, C_TOKENS);
+    m->tflops_gpu = row_number(r, C_TFLOPS);
+    m->mfu = row_number(r, C_MFU) / 100;
+    m->mem_bytes = row_number(r, C_MEM) * (double)(1 << 30);
     if (m->mem_bytes > 0)
-        m->mem_kind = strstr(kind, "nvidia-smi")                 ? PLAN_MEM_SMI
-                      : str_eq(cell(r, C_FRAMEWORK), "nanotron") ? PLAN_MEM_RANK0
-                                                                 : PLAN_MEM_TORCH;
+        m->mem_kind = strstr(kind, "nvidia-smi")                     ? PLAN_MEM_SMI
+                      : str_eq(row_cell(r, C_FRAMEWORK), "nanotron") ? PLAN_MEM_RANK0
+                                                                     : PLAN_MEM_TORCH;
     for (size_t i = 0; i < ARRAY_SIZE(words) && !m->flops_known; i++)
         if (strstr(flops, words[i].text)) {
             m->flops_known = true;
             m->flops = words[i].kind;
         }
-    if (plan_count_parse(cell(r, C_PARAMS), &m->params, &m->params_ulp)) {
+    if (plan_count_parse(row_cell(r, C_PARAMS), &m->params, &m->params_ulp)) {
         m->params *= 1e9;
         m->params_ulp *= 1e9;
     }
-    m->rate_ulp = rounding(r, m->tokens_s_gpu > 0 ? C_TOKENS : C_ITER) +
-                  rounding(r, m->tflops_gpu > 0 ? C_TFLOPS : C_MFU);
+    m->rate_ulp = row_rounding(r, m->tokens_s_gpu > 0 ? C_TOKENS : C_ITER) +
+                  row_rounding(r, m->tflops_gpu > 0 ? C_TFLOPS : C_MFU);
     if (!(m->tokens_s_gpu > 0) && m->iter_s > 0 && o->global_batch > 0 && o->cluster.gpus > 0)
         m->tokens_s_gpu =
             (double)o->global_batch * (double)o->config.seq / m->iter_s / (double)o->cluster.gpus;
@@ -774,9 +778,9 @@ static void read_row(const struct run_reader *r, struct plan_row *o)
 {
     const unsigned no_config = PLAN_NO_SHAPE | PLAN_BAD_MODEL | PLAN_NO_CUT;
 
-    *o = (struct plan_row){ .source = cell(r, C_SOURCE),
-                            .loc = cell(r, C_LOC),
-                            .name = cell(r, C_MODEL),
+    *o = (struct plan_row){ .source = row_cell(r, C_SOURCE),
+                            .loc = row_cell(r, C_LOC),
+                            .name = row_cell(r, C_MODEL),
                             .line = r->row + 2 };
     read_model(r, o);
     read_cluster(r, o);

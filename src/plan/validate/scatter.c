@@ -12,7 +12,7 @@ struct plot_axis { /* logarithms to the base of 10; both axes are alike */
     double lo, hi;
 };
 
-static bool shown(const struct plan_rows *rows, const struct plan_time_report *t, size_t i)
+static bool row_is_shown(const struct plan_rows *rows, const struct plan_time_report *t, size_t i)
 {
     return t->seconds[i] > 0 && !(rows->rows[i].exclude & PLAN_R1_NOT_CLEAN);
 }
@@ -22,7 +22,7 @@ static struct plot_axis axis_of(const struct plan_rows *rows, const struct plan_
     struct plot_axis x = { 1e9, -1e9 };
 
     for (size_t i = 0; i < rows->count; i++)
-        if (shown(rows, t, i)) {
+        if (row_is_shown(rows, t, i)) {
             double a = log10(t->seconds[i]), b = log10(rows->rows[i].measured.iter_s);
 
             x.lo = fmin(x.lo, fmin(a, b));
@@ -34,7 +34,7 @@ static struct plot_axis axis_of(const struct plan_rows *rows, const struct plan_
                                fmax(ceil(x.hi * 2) / 2, floor(x.lo * 2) / 2 + 0.5) };
 }
 
-static double place(const struct plot_axis *x, double seconds)
+static double axis_place(const struct plot_axis *x, double seconds)
 {
     double v = (log10(seconds) - x->lo) / (x->hi - x->lo);
 
@@ -97,10 +97,10 @@ void plan_scatter_svg(const struct plan_rows *rows, const struct plan_time_repor
             continue;
         buf_addf(out, "<g fill='%s' fill-opacity='0.55'>\n", colour);
         for (size_t i = 0; i < rows->count; i++)
-            if (shown(rows, t, i) && str_eq(rows->rows[i].source, o->source))
+            if (row_is_shown(rows, t, i) && str_eq(rows->rows[i].source, o->source))
                 buf_addf(out, "<circle cx='%.1f' cy='%.1f' r='2'/>\n",
-                         MARGIN + SIDE * place(&x, rows->rows[i].measured.iter_s),
-                         MARGIN + SIDE * (1 - place(&x, t->seconds[i])));
+                         MARGIN + SIDE * axis_place(&x, rows->rows[i].measured.iter_s),
+                         MARGIN + SIDE * (1 - axis_place(&x, t->seconds[i])));
         buf_addf(out, "</g>\n<text x='%d' y='%zu' fill='%s'>", MARGIN + SIDE + 12,
                  MARGIN + LINE * line + 10, colour);
         svg_text(out, o->source);
@@ -121,9 +121,9 @@ void plan_scatter_text(const struct plan_rows *rows, const struct plan_time_repo
     width = width < 10 ? 10 : width > W_MAX ? W_MAX : width;
     height = height < 5 ? 5 : height > H_MAX ? H_MAX : height;
     for (size_t i = 0; i < rows->count; i++)
-        if (shown(rows, t, i)) {
-            int c = (int)(place(&x, rows->rows[i].measured.iter_s) * (width - 1) + 0.5);
-            int r = (int)((1 - place(&x, t->seconds[i])) * (height - 1) + 0.5);
+        if (row_is_shown(rows, t, i)) {
+            int c = (int)(axis_place(&x, rows->rows[i].measured.iter_s) * (width - 1) + 0.5);
+            int r = (int)((1 - axis_place(&x, t->seconds[i])) * (height - 1) + 0.5);
 
             grid[r][c]++;
         }

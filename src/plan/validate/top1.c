@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* top1: see top1.h. */
+/* top1: the cells of top1.h.  Every run of a cell is predicted, plan_choice() takes one of them as
+ * it would in a search, and its measured speed is held against the best measured one. */
 #include "plan/top1.h"
 
 #include "base/str.h"
@@ -25,8 +26,8 @@ struct top1_cell {
     size_t count;
 };
 
-static void gather(const struct plan_rows *rows, const double *step_s, size_t from, bool *seen,
-                   struct top1_cell *o)
+static void cell_gather(const struct plan_rows *rows, const double *step_s, size_t from, bool *seen,
+                        struct top1_cell *o)
 {
     o->count = 0;
     for (size_t i = from; i < rows->count; i++) {
@@ -114,8 +115,8 @@ static bool takes_part(const struct plan_row *r, enum plan_top1_set set)
     return set == PLAN_TOP1_CLEAN ? !(r->exclude & PLAN_R1_NOT_CLEAN) : r->cluster.gpus <= 256;
 }
 
-static void predict(const struct plan_rows *rows, const struct plan_consts_all *k,
-                    enum plan_top1_set set, double *step_s)
+static void rows_predict(const struct plan_rows *rows, const struct plan_consts_all *k,
+                         enum plan_top1_set set, double *step_s)
 {
     for (size_t i = 0; i < rows->count; i++) {
         const struct plan_row *r = &rows->rows[i];
@@ -139,13 +140,13 @@ enum rc plan_top1_of(struct arena *a, const struct plan_rows *rows, const struct
     double ratio[PLAN_CELLS_MAX], *step_s = arena_array(a, double, n);
     bool *seen = arena_array(a, bool, n);
 
-    predict(rows, k, set, step_s);
+    rows_predict(rows, k, set, step_s);
     for (size_t i = 0; i < rows->count; i++) {
         if (seen[i] || !(step_s[i] > 0))
             continue;
         if (cells == PLAN_CELLS_MAX)
             return err_set(err, RC_LIMIT, "more than %d cells", PLAN_CELLS_MAX);
-        gather(rows, step_s, i, seen, &o);
+        cell_gather(rows, step_s, i, seen, &o);
         if (cell_ratio(&o, &ratio[cells]))
             cells++;
     }

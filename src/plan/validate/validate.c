@@ -60,7 +60,7 @@ static bool params_error(const struct plan_row *r, double *out)
     return true;
 }
 
-static struct plan_recompute_share again(const struct plan_config *c)
+static struct plan_recompute_share row_recompute(const struct plan_config *c)
 {
     struct plan_recompute_share s = { 0, 0 };
 
@@ -85,7 +85,8 @@ static bool flops_error(const struct plan_row *r, double *out)
     if (!(rate > 0))
         return false;
     want = rate / m->tokens_s_gpu;
-    off = plan_flops_token(&r->model, r->config.seq, m->flops, again(&r->config)) / want - 1;
+    off =
+        plan_flops_token(&r->model, r->config.seq, m->flops, row_recompute(&r->config)) / want - 1;
     *out = fabs(off) <= m->rate_ulp ? 0 : off - copysign(m->rate_ulp, off);
     return true;
 }

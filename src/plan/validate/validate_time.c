@@ -19,7 +19,7 @@ static bool row_error(const struct plan_row *r, const struct plan_consts_all *k,
     return *seconds > 0 && isfinite(*seconds);
 }
 
-static double off(const struct plan_row *r, double seconds)
+static double relative_error(const struct plan_row *r, double seconds)
 {
     return seconds / r->measured.iter_s - 1;
 }
@@ -31,12 +31,12 @@ static void set_errors(const struct plan_rows *rows, const double *seconds, enum
 
     for (size_t i = 0; i < rows->count; i++)
         if (seconds[i] > 0 && plan_set_has(s, &rows->rows[i]))
-            scratch[n++] = off(&rows->rows[i], seconds[i]);
+            scratch[n++] = relative_error(&rows->rows[i], seconds[i]);
     plan_errors_of(scratch, n, out);
 }
 
 /* ---- by source ---- */
-static void skip(struct plan_time_source *o, const char *reason)
+static void source_skip(struct plan_time_source *o, const char *reason)
 {
     size_t i = 0;
 
@@ -66,9 +66,9 @@ static void one_source(const struct plan_rows *rows, const double *seconds, cons
         if (!why && r->exclude & PLAN_R1_NOT_CLEAN)
             why = "R1";
         if (why)
-            skip(&o, why);
+            source_skip(&o, why);
         else
-            scratch[o.used++] = off(r, seconds[i]);
+            scratch[o.used++] = relative_error(r, seconds[i]);
     }
     plan_errors_of(scratch, o.used, &o.e);
     *out = o;
