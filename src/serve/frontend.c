@@ -217,7 +217,7 @@ static void send_response(struct request *r, bool ok)
     r->response.unix_s = clock_unix_s();
     if (ok && (r->line || !is_gone(r))) {
         int64_t begun = clock_thread_ns();
-        type = r->api->write(r, &body);
+        type = api_write(r, &body);
         r->response.times.write = clock_thread_ns() - begun;
         if (body.over) {
             buf_release(&body);

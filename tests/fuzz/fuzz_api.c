@@ -77,7 +77,7 @@ static void write_response(const struct serve_route *api, struct request *r,
     for (size_t i = 0; i < (size_t)ROWS_MAX * WIDTH; i++)
         rows[i] = (float)(i % 17) * 0.37f - 2;
     make_response(r, net, rows);
-    const char *type = api->write(r, &out);
+    const char *type = api_write(r, &out);
     if (api->fields)
         api->fields(r, &fields);
     if (!strcmp(type, "application/json") && !out.over &&
@@ -93,7 +93,7 @@ static void one(const struct serve_route *api, const char *body, size_t len, boo
 {
     struct http_request http = { .method = HTTP_POST, .path = api->path, .query = "", .id = 1 };
     struct model net = { .head = head ? MODEL_HEAD_POOLER : MODEL_HEAD_NONE, .labels = 1 };
-    struct request r = { .http = &http, .encodings = API_FLOAT, .norm_p = 2 };
+    struct request r = { .http = &http, .api = api, .encodings = API_FLOAT, .norm_p = 2 };
     struct json *v;
 
     if (!json_parse(&r.arena, body, len, &v, NULL)) {

@@ -35,17 +35,19 @@ static inline bool box_parse(struct box *b, const char *path, const char *body, 
     struct json *tree = NULL;
     struct err err = { 0 };
 
-    *b = (struct box){ .api = api_find(path),
-                       .http = { .method = HTTP_POST,
-                                 .path = path,
-                                 .query = "",
-                                 .fields = fields,
-                                 .field_count = field_count,
-                                 .body = body,
-                                 .body_len = len,
-                                 .id = 0x2a,
-                                 .begun_ns = 0x1000 },
-                       .request = { .http = &b->http, .encodings = API_FLOAT, .norm_p = 2 } };
+    *b = (struct box){
+        .api = api_find(path),
+        .http = { .method = HTTP_POST,
+                  .path = path,
+                  .query = "",
+                  .fields = fields,
+                  .field_count = field_count,
+                  .body = body,
+                  .body_len = len,
+                  .id = 0x2a,
+                  .begun_ns = 0x1000 },
+        .request = { .http = &b->http, .api = api_find(path), .encodings = API_FLOAT, .norm_p = 2 }
+    };
     if (json_parse(&b->request.arena, body, len, &tree, &err))
         return request_fail(&b->request, FAULT_JSON, NULL, "the body cannot be read as JSON: %s",
                             err.msg);

@@ -29,7 +29,7 @@ static void write_reply(const struct reply *r, struct buf *out)
     if (b.api->settle)
         CHECK(b.api->settle(&b.request, &b.net));
     box_answer(&b, r->width);
-    assert_string_equal(b.api->write(&b.request, out), "application/json");
+    assert_string_equal(api_write(&b.request, out), "application/json");
     box_release(&b);
     free(body);
 }
@@ -281,7 +281,7 @@ TEST(octets_by_accept_and_what_the_header_says)
     CHECK(parse_with(&b, "accept", "application/octet-stream, */*;q=0.1"));
     assert_int_equal(b.request.encodings, API_OCTETS);
     box_answer(&b, 4);
-    assert_string_equal(b.api->write(&b.request, &out), "application/octet-stream");
+    assert_string_equal(api_write(&b.request, &out), "application/octet-stream");
     assert_int_equal(out.len, 3 * 4 * sizeof(float));
     assert_memory_equal(out.data, b.rows, out.len);
     b.api->fields(&b.request, &fields);
@@ -378,7 +378,7 @@ TEST(score_of_a_model_of_vectors_is_the_cosine)
     CHECK(b.request.what == REQUEST_VECTORS && b.request.count == 3 &&
           b.request.normalize == SERVE_YES);
     box_answer(&b, 3);
-    (void)b.api->write(&b.request, &out);
+    (void)api_write(&b.request, &out);
     CHECK(
         strstr(buf_str(&out), "\"data\":[{\"index\":0,\"object\":\"score\",\"score\":0.9456109,"));
     buf_reset(&out);
@@ -387,7 +387,7 @@ TEST(score_of_a_model_of_vectors_is_the_cosine)
     CHECK(b.request.count == 4 && b.request.inputs[1].text.p[0] == 'r' &&
           b.request.inputs[3].text.p[0] == 'b');
     box_answer(&b, 3);
-    (void)b.api->write(&b.request, &out);
+    (void)api_write(&b.request, &out);
     CHECK(strstr(buf_str(&out), "{\"index\":1,\"object\":\"score\",\"score\":0.9525793,"));
     buf_release(&out);
     box_release(&b);
@@ -405,7 +405,7 @@ TEST(labels_have_the_models_names)
     settle(&b, "/", "{\"inputs\":\"a\"}", MODEL_HEAD_POOLER, 2);
     b.net.label_names = names;
     box_answer(&b, 2);
-    (void)b.api->write(&b.request, &out);
+    (void)api_write(&b.request, &out);
     assert_string_equal(buf_str(&out), "[{\"score\":0.5926666,\"label\":\"bad\"},"
                                        "{\"score\":0.4073334,\"label\":\"LABEL_1\"}]");
     buf_release(&out);

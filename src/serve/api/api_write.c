@@ -198,8 +198,12 @@ void api_item_vectors(struct json_out *w, const struct request *r, size_t i, enu
     json_arr_end(w);
 }
 
-const char *api_octets(const struct request *r, struct buf *out)
+const char *api_write(const struct request *r, struct buf *out)
 {
+    if (r->encodings != API_OCTETS || (r->what != REQUEST_VECTORS && r->what != REQUEST_TOKENS)) {
+        r->api->write(r, out);
+        return "application/json";
+    }
     for (size_t i = 0; i < r->count; i++)
         buf_add(out, r->response.rows + r->texts[i].row * r->response.width,
                 r->texts[i].row_count * r->response.width * sizeof(float));

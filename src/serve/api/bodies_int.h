@@ -61,8 +61,6 @@ void api_float(struct json_out *w, float f);
 /* The vectors of an input: one, or for REQUEST_TOKENS a list of them. */
 void api_item_vectors(struct json_out *w, const struct request *r, size_t i, enum api_encoding e);
 const char *api_encoding_name(enum api_encoding e);
-/* All rows as octets; returns the Content-Type. */
-const char *api_octets(const struct request *r, struct buf *out);
 /* OpenAI's "system_fingerprint": replies with the same one come of the same model. */
 void api_fingerprint(struct json_out *w, const struct request *r);
 void api_usage(struct json_out *w, const struct request *r); /* "usage": {…} */
@@ -76,13 +74,13 @@ void api_fields_octets(const struct request *r, struct buf *out);
 
 /* ---- tei.c, for "/" and for /rerank */
 bool api_tei_rerank(struct request *r, const struct json *body);
-const char *api_tei_write_rerank(const struct request *r, struct buf *out);
+void api_tei_write_rerank(const struct request *r, struct buf *out);
 /* ---- rank.c, for Cohere and llama.cpp: query, documents, top_n, …; header lines where
  * the reply has TEI's shape */
 void api_fields_rerank(const struct request *r, struct buf *out);
 bool api_rank_body(struct request *r, const struct json *body);
 /* ---- llama.c, for /embeddings with "content" */
 bool api_llama_embedding(struct request *r, const struct json *body);
-const char *api_llama_write_embedding(const struct request *r, struct buf *out);
+void api_llama_write_embedding(const struct request *r, struct buf *out);
 
 #endif

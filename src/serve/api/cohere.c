@@ -8,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const json_type = "application/json";
-
 /* ---- embed: the request */
 
 static bool read_types(struct request *r, const struct json *body)
@@ -140,13 +138,11 @@ static void write_texts(struct json_out *w, const struct request *r)
     json_arr_end(w);
 }
 
-static const char *write_version(const struct request *r, struct buf *out, bool by_type,
-                                 const char *version)
+static void write_version(const struct request *r, struct buf *out, bool by_type,
+                          const char *version)
 {
     struct json_out w;
 
-    if (r->encodings == API_OCTETS)
-        return api_octets(r, out);
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "id", r->id);
@@ -166,17 +162,16 @@ static const char *write_version(const struct request *r, struct buf *out, bool 
     write_meta(&w, r, version);
     json_kv_str(&w, "response_type", by_type ? "embeddings_by_type" : "embeddings_floats");
     json_obj_end(&w);
-    return json_type;
 }
 
-static const char *write_embed2(const struct request *r, struct buf *out)
+static void write_embed2(const struct request *r, struct buf *out)
 {
-    return write_version(r, out, true, "2");
+    write_version(r, out, true, "2");
 }
 
-static const char *write_embed1(const struct request *r, struct buf *out)
+static void write_embed1(const struct request *r, struct buf *out)
 {
-    return write_version(r, out, api_priv_of(r)->by_type, "1");
+    write_version(r, out, api_priv_of(r)->by_type, "1");
 }
 
 /* ---- rerank */
@@ -205,7 +200,7 @@ static void write_result(struct json_out *w, const struct request *r, size_t i)
     json_obj_end(w);
 }
 
-static const char *write_rerank(const struct request *r, struct buf *out)
+static void write_rerank(const struct request *r, struct buf *out)
 {
     struct arena arena = { 0 };
     struct json_out w;
@@ -222,7 +217,6 @@ static const char *write_rerank(const struct request *r, struct buf *out)
     write_meta(&w, r, "2");
     json_obj_end(&w);
     arena_release(&arena);
-    return json_type;
 }
 
 static const char example[] =

@@ -6,8 +6,6 @@
  * here: openai.c and rank.c.) */
 #include "serve/api/bodies_int.h"
 
-static const char *const json_type = "application/json";
-
 /* -1: as it is; 0: the greatest |x| is 32760; p: length 1 by the p-norm. */
 static bool read_norm(struct request *r, const struct json *body)
 {
@@ -34,12 +32,10 @@ bool api_llama_embedding(struct request *r, const struct json *body)
            read_norm(r, body);
 }
 
-const char *api_llama_write_embedding(const struct request *r, struct buf *out)
+void api_llama_write_embedding(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
-    if (r->encodings == API_OCTETS)
-        return api_octets(r, out);
     json_out_init(&w, out, 0);
     json_arr(&w);
     for (size_t i = 0; i < r->count; i++) {
@@ -52,7 +48,6 @@ const char *api_llama_write_embedding(const struct request *r, struct buf *out)
         json_obj_end(&w);
     }
     json_arr_end(&w);
-    return json_type;
 }
 
 static bool parse_reranking(struct request *r, const struct json *body)
@@ -69,14 +64,16 @@ static bool parse_reranking(struct request *r, const struct json *body)
     return true;
 }
 
-static const char *write_reranking(const struct request *r, struct buf *out)
+static void write_reranking(const struct request *r, struct buf *out)
 {
     struct arena arena = { 0 };
     struct json_out w;
     size_t n;
 
-    if (api_priv_of(r)->tei)
-        return api_tei_write_rerank(r, out);
+    if (api_priv_of(r)->tei) {
+        api_tei_write_rerank(r, out);
+        return;
+    }
     const size_t *order = api_ranking(r, &arena, &n);
     json_out_init(&w, out, 0);
     json_obj(&w);
@@ -96,7 +93,6 @@ static const char *write_reranking(const struct request *r, struct buf *out)
     json_arr_end(&w);
     json_obj_end(&w);
     arena_release(&arena);
-    return json_type;
 }
 
 const struct serve_route api_llama[] = {

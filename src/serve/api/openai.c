@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-static const char *const json_type = "application/json";
-
 static bool read_normalize(struct request *r, const struct json *body)
 {
     static const char *const names[] = { "use_activation", "normalized", "normalize" };
@@ -155,14 +153,14 @@ static void write_tail(struct json_out *w, const struct request *r)
     json_obj_end(w);
 }
 
-static const char *write_embeddings(const struct request *r, struct buf *out)
+static void write_embeddings(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
-    if (api_priv_of(r)->llama)
-        return api_llama_write_embedding(r, out);
-    if (r->encodings == API_OCTETS)
-        return api_octets(r, out);
+    if (api_priv_of(r)->llama) {
+        api_llama_write_embedding(r, out);
+        return;
+    }
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "object", "list");
@@ -171,7 +169,6 @@ static const char *write_embeddings(const struct request *r, struct buf *out)
         write_item(&w, r, i);
     json_arr_end(&w);
     write_tail(&w, r);
-    return json_type;
 }
 
 /* ---- Infinity's /classify */
@@ -184,7 +181,7 @@ static bool parse_classify(struct request *r, const struct json *body)
            api_bool(r, body, "raw_scores", false, &r->raw_scores);
 }
 
-static const char *write_classify(const struct request *r, struct buf *out)
+static void write_classify(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
@@ -196,7 +193,6 @@ static const char *write_classify(const struct request *r, struct buf *out)
         api_classes(&w, r, i);
     json_arr_end(&w);
     write_tail(&w, r);
-    return json_type;
 }
 
 static const char example[] =

@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-static const char *const json_type = "application/json";
-
 /* ---- rerank */
 
 /* A list of documents, or one bare text. */
@@ -93,14 +91,16 @@ static void write_result(struct json_out *w, const struct request *r, size_t i)
     json_obj_end(w);
 }
 
-static const char *write_rerank(const struct request *r, struct buf *out)
+static void write_rerank(const struct request *r, struct buf *out)
 {
     struct arena arena = { 0 };
     struct json_out w;
     size_t n;
 
-    if (api_priv_of(r)->tei)
-        return api_tei_write_rerank(r, out);
+    if (api_priv_of(r)->tei) {
+        api_tei_write_rerank(r, out);
+        return;
+    }
     const size_t *order = api_ranking(r, &arena, &n);
     json_out_init(&w, out, 0);
     json_obj(&w);
@@ -116,7 +116,6 @@ static const char *write_rerank(const struct request *r, struct buf *out)
     json_arr_end(&w);
     json_obj_end(&w);
     arena_release(&arena);
-    return json_type;
 }
 
 void api_fields_rerank(const struct request *r, struct buf *out)
@@ -217,7 +216,7 @@ static bool settle_score(struct request *r, const struct model *m)
                                           "the model has %zu labels: no one score", m->labels);
 }
 
-static const char *write_score(const struct request *r, struct buf *out)
+static void write_score(const struct request *r, struct buf *out)
 {
     const struct api_priv *priv = api_priv_of(r);
     size_t skip = priv->cosine ? priv->firsts : 0;
@@ -244,7 +243,6 @@ static const char *write_score(const struct request *r, struct buf *out)
     json_arr_end(&w);
     api_usage(&w, r);
     json_obj_end(&w);
-    return json_type;
 }
 
 #define RERANK                                                                                     \

@@ -23,13 +23,13 @@ struct serve_route {
     const char *path;
     enum api_family family;
     const char *summary; /* for the OpenAPI document and the page */
-    /* The body as a tree (in r->arena); fills *ask (zeroed, arena ready, defaults: class
-     * interactive, encodings API_FLOAT).  False: *f is filled. */
+    /* The body as a tree (in r->arena); fills what the request wants (zeroed before, but for
+     * encodings: API_FLOAT).  False: r->fault is filled. */
     bool (*parse)(struct request *r, const struct json *body);
-    /* The reply's body; returns its Content-Type. */
-    const char *(*write)(const struct request *r, struct buf *out);
+    /* The reply's body, as JSON. */
+    void (*write)(const struct request *r, struct buf *out);
     /* (optional) Called once the model is known, before anything is computed: for routes that
-     * do what the model can.  May change what, inputs and count.  False: *f is filled. */
+     * do what the model can.  May change what, inputs and count.  False: r->fault is filled. */
     bool (*settle)(struct request *r, const struct model *m);
     /* (optional) Header lines "Name: value\r\n" for what the body has no place for. */
     void (*fields)(const struct request *r, struct buf *out);
@@ -38,15 +38,19 @@ struct serve_route {
 
 extern const struct serve_route api_tei[], api_openai[], api_cohere[], api_rank[],
     api_llama[]; /* each ends with a row whose path is NULL */
-/* All of them: calls fn for each row. */
 const struct serve_route *api_find(const char *path);
 const struct serve_route *api_at(size_t i); /* NULL: the end */
+
+/* ---- api_write.c */
+/* The reply's body: the route's, or nothing but numbers where that is asked for; returns the
+ * Content-Type. */
+const char *api_write(const struct request *r, struct buf *out);
 
 /* ---- api_error.c */
 /* The body, and the status code; the caller adds Retry-After. */
 int api_error(enum api_family family, const struct request_fault *f, struct buf *out);
 
-/* ---- api_read.c: what parsers share.  Each returns false with *f filled. */
+/* ---- api_read.c: what parsers share.  Each returns false with r->fault filled. */
 /* "inputs"/"input": a string, a list of strings, a list of ids, or a list of lists of ids,
  * mixed where `mixed`; fills r->inputs, count, single. */
 bool api_inputs(struct request *r, const struct json *v, const char *name, bool mixed);

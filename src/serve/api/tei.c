@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-static const char *const json_type = "application/json";
-
 /* ---- vectors */
 
 static bool vector_inputs(struct request *r, const struct json *body)
@@ -45,18 +43,15 @@ static bool parse_embed_all(struct request *r, const struct json *body)
            api_encoding(r, body);
 }
 
-static const char *write_vectors(const struct request *r, struct buf *out)
+static void write_vectors(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
-    if (r->encodings == API_OCTETS)
-        return api_octets(r, out);
     json_out_init(&w, out, 0);
     json_arr(&w);
     for (size_t i = 0; i < r->count; i++)
         api_item_vectors(&w, r, i, (enum api_encoding)r->encodings);
     json_arr_end(&w);
-    return json_type;
 }
 
 /* ---- ranking */
@@ -80,7 +75,7 @@ bool api_tei_rerank(struct request *r, const struct json *body)
     return true;
 }
 
-const char *api_tei_write_rerank(const struct request *r, struct buf *out)
+void api_tei_write_rerank(const struct request *r, struct buf *out)
 {
     struct arena arena = { 0 };
     struct json_out w;
@@ -103,7 +98,6 @@ const char *api_tei_write_rerank(const struct request *r, struct buf *out)
     }
     json_arr_end(&w);
     arena_release(&arena);
-    return json_type;
 }
 
 /* ---- classes */
@@ -178,7 +172,7 @@ static bool parse_predict(struct request *r, const struct json *body)
            api_bool(r, body, "raw_scores", false, &r->raw_scores);
 }
 
-static const char *write_predict(const struct request *r, struct buf *out)
+static void write_predict(const struct request *r, struct buf *out)
 {
     bool flat = r->single && !api_priv_of(r)->nested;
     struct json_out w;
@@ -190,7 +184,6 @@ static const char *write_predict(const struct request *r, struct buf *out)
         api_classes(&w, r, i);
     if (!flat)
         json_arr_end(&w);
-    return json_type;
 }
 
 /* ---- similarity */
@@ -224,7 +217,7 @@ static bool parse_similarity(struct request *r, const struct json *body)
     return api_none_empty(r, "inputs");
 }
 
-static const char *write_similarity(const struct request *r, struct buf *out)
+static void write_similarity(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
@@ -233,7 +226,6 @@ static const char *write_similarity(const struct request *r, struct buf *out)
     for (size_t i = 1; i < r->count; i++)
         api_float(&w, api_cosine(r, 0, i));
     json_arr_end(&w);
-    return json_type;
 }
 
 /* ---- tokens */
@@ -265,7 +257,7 @@ static void write_token(struct json_out *w, const struct response_token *t)
     json_obj_end(w);
 }
 
-static const char *write_tokenize(const struct request *r, struct buf *out)
+static void write_tokenize(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
@@ -278,7 +270,6 @@ static const char *write_tokenize(const struct request *r, struct buf *out)
         json_arr_end(&w);
     }
     json_arr_end(&w);
-    return json_type;
 }
 
 static bool parse_decode(struct request *r, const struct json *body)
@@ -294,7 +285,7 @@ static bool parse_decode(struct request *r, const struct json *body)
     return api_none_empty(r, "ids");
 }
 
-static const char *write_decode(const struct request *r, struct buf *out)
+static void write_decode(const struct request *r, struct buf *out)
 {
     struct json_out w;
 
@@ -303,7 +294,6 @@ static const char *write_decode(const struct request *r, struct buf *out)
     for (size_t i = 0; i < r->count; i++)
         json_add_str(&w, r->response.decoded[i] ? r->response.decoded[i] : "");
     json_arr_end(&w);
-    return json_type;
 }
 
 /* ---- whatever the model does */
@@ -343,13 +333,16 @@ static bool settle_root(struct request *r, const struct model *m)
     return class_inputs(r, priv->body);
 }
 
-static const char *write_root(const struct request *r, struct buf *out)
+static void write_root(const struct request *r, struct buf *out)
 {
     if (r->what == REQUEST_RANK)
-        return api_tei_write_rerank(r, out);
-    if (r->what == REQUEST_CLASSES)
-        return write_predict(r, out);
-    return api_priv_of(r)->similar ? write_similarity(r, out) : write_vectors(r, out);
+        api_tei_write_rerank(r, out);
+    else if (r->what == REQUEST_CLASSES)
+        write_predict(r, out);
+    else if (api_priv_of(r)->similar)
+        write_similarity(r, out);
+    else
+        write_vectors(r, out);
 }
 
 #define ROOT                                                                                       \
