@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #ifndef FIX_REAL_LANES
 struct device_queue {
@@ -142,6 +143,28 @@ static inline struct served *fix_get(struct models *m, const char *name)
     if (models_acquire(m, name, REQUEST_IDS, &s, &err) != MODELS_READY)
         fail_msg("'%s' is not ready: %s", name ? name : "", err.msg);
     return s;
+}
+
+/* Until it is ready or failed, or the deadline; 0: none. */
+static inline enum models_got fix_wait(struct models *m, const char *name, enum request_what what,
+                                       int64_t deadline_ns, struct served **out, struct err *err)
+{
+    enum models_got got;
+
+    while ((got = models_acquire(m, name, what, out, err)) == MODELS_LOADING &&
+           (!deadline_ns || clock_mono_ns() < deadline_ns))
+        (void)usleep(1000);
+    return got;
+}
+
+/* Until all are ready, or one has failed. */
+static inline enum rc fix_wait_all(struct models *m, struct err *err)
+{
+    enum rc rc;
+
+    while ((rc = models_check_all(m, err)) == RC_OK && !models_all_ready(m))
+        (void)usleep(1000);
+    return rc;
 }
 
 static inline enum models_got fix_ask(struct models *m, const char *name, enum request_what what,

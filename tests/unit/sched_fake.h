@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
-#include "serve/sched/sched_int.h"
+#include "serve/sched/device_queue_int.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -252,6 +252,44 @@ static inline void fake_free(struct fake_request *f)
     sem_destroy(&f->over);
     free(f->out);
     free(f);
+}
+
+/* Cancels it, and has its device queue look at once. */
+static inline void fake_cancel(struct fake_request *f)
+{
+    atomic_store(&f->request.cancelled, true);
+    atomic_store(&f->request.model->device_queue->sweep, true);
+}
+
+/* Of all device queues: tokens that wait, and requests whose done() has not returned. */
+static inline void fake_count(struct sched *s, size_t *waiting, size_t *open)
+{
+    pthread_mutex_lock(&s->lock);
+    size_t n = s->queue_count; /* they stay; theirs is the outer lock */
+    pthread_mutex_unlock(&s->lock);
+    *waiting = *open = 0;
+    for (size_t i = 0; i < n; i++) {
+        pthread_mutex_lock(&s->queues[i]->lock);
+        *waiting += s->queues[i]->tokens;
+        *open += s->queues[i]->open;
+        pthread_mutex_unlock(&s->queues[i]->lock);
+    }
+}
+
+static inline size_t fake_waiting_tokens(struct sched *s)
+{
+    size_t waiting, open;
+
+    fake_count(s, &waiting, &open);
+    return waiting;
+}
+
+static inline size_t fake_open_requests(struct sched *s)
+{
+    size_t waiting, open;
+
+    fake_count(s, &waiting, &open);
+    return open;
 }
 
 /* ---- the gate: batches wait for fake_go() */

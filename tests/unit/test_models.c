@@ -27,7 +27,7 @@ TEST(loads_and_serves)
     CHECK(models_all_ready(m)); /* nothing was asked for */
     assert_int_equal(models_load(m, &o, true, &err), RC_OK);
     CHECK(models_all_ready(m));
-    assert_int_equal(models_wait_all(m, &err), RC_OK);
+    assert_int_equal(fix_wait_all(m, &err), RC_OK);
     struct served *s = fix_get(m, "tiny");
     assert_string_equal(s->name, "tiny");
     assert_string_equal(s->dtype, "f32");
@@ -40,8 +40,7 @@ TEST(loads_and_serves)
     assert_string_equal(s->prompts[0].text, "query: ");
     assert_int_equal(fix_run(s, v, &err), RC_OK);
     struct served *t = fix_get(m, "t");
-    CHECK(s == t);
-    served_ref(t);
+    CHECK(s == t && fix_get(m, "tiny") == t);
     served_release(t);
     served_release(t);
 
@@ -380,7 +379,7 @@ TEST(failures_are_told_and_change_nothing)
     CHECK(!models_all_ready(m));
     assert_int_equal(fix_ask(m, "x", REQUEST_VECTORS, &err), MODELS_FAILED);
     CHECK(strstr(err.msg, "model.safetensors"));
-    assert_int_not_equal(models_wait_all(m, &err), RC_OK);
+    assert_int_not_equal(fix_wait_all(m, &err), RC_OK);
     assert_string_equal(fix_json(m, models_json, "x", "state"), "failed");
     assert_int_equal(fix_used(m, "default"), 0);
 
@@ -484,11 +483,10 @@ TEST(loading_is_seen_and_stops)
     assert_int_equal(fix_ask(m, NULL, REQUEST_VECTORS, &err), MODELS_LOADING);
     CHECK(!models_all_ready(m));
     int64_t begun = clock_mono_ns();
-    assert_int_equal(models_wait(m, "a", REQUEST_VECTORS, begun + 20000000, &s, &err),
-                     MODELS_LOADING);
+    assert_int_equal(fix_wait(m, "a", REQUEST_VECTORS, begun + 20000000, &s, &err), MODELS_LOADING);
     CHECK(clock_mono_ns() - begun >= 20000000);
     CHECK(pthread_create(&id, NULL, let_go, NULL) == 0);
-    assert_int_equal(models_wait(m, "a", REQUEST_VECTORS, 0, &s, &err), MODELS_READY);
+    assert_int_equal(fix_wait(m, "a", REQUEST_VECTORS, 0, &s, &err), MODELS_READY);
     (void)pthread_join(id, NULL);
     served_release(s);
 
@@ -541,7 +539,7 @@ TEST(reload_changes_what_differs)
     struct err err = { 0 };
 
     assert_int_equal(models_reload(m, list, 2, &err), RC_OK);
-    assert_int_equal(models_wait_all(m, &err), RC_OK);
+    assert_int_equal(fix_wait_all(m, &err), RC_OK);
     struct served *a = fix_get(m, "a"), *b = fix_get(m, "b");
     CHECK(a->key == b->key); /* the same files: the same vectors */
 

@@ -55,7 +55,7 @@ static void *client_main(void *arg)
         struct err err = { 0 };
         float v[32];
 
-        if (models_wait(c->m, c->names[i % 2], REQUEST_VECTORS, 0, &s, &err) != MODELS_READY) {
+        if (fix_wait(c->m, c->names[i % 2], REQUEST_VECTORS, 0, &s, &err) != MODELS_READY) {
             c->bad++;
             continue;
         }

@@ -31,7 +31,7 @@ static enum models_got come_back(struct models *m, const char *name, struct err 
     enum models_got got;
 
     *err = (struct err){ 0 };
-    got = models_wait(m, name, REQUEST_VECTORS, 0, &s, err);
+    got = fix_wait(m, name, REQUEST_VECTORS, 0, &s, err);
     if (got == MODELS_READY)
         served_release(s);
     return got;
@@ -370,7 +370,7 @@ static void *taker_main(void *arg)
         struct served *s = NULL;
         struct err err = { 0 };
         float v[32];
-        if (models_wait(t->m, i % 2 ? "a" : "b", REQUEST_VECTORS, 0, &s, &err) != MODELS_READY) {
+        if (fix_wait(t->m, i % 2 ? "a" : "b", REQUEST_VECTORS, 0, &s, &err) != MODELS_READY) {
             t->bad++;
             continue;
         }

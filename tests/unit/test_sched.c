@@ -30,9 +30,9 @@ static void wait_and_free(struct fake_request *f, enum rc why)
 
 static void wait_idle(struct sched *s)
 {
-    while (sched_open_requests(s))
+    while (fake_open_requests(s))
         fake_sleep(100000);
-    CHECK(sched_waiting_tokens(s) == 0);
+    CHECK(fake_waiting_tokens(s) == 0);
 }
 
 /* ---- */
@@ -93,7 +93,7 @@ TEST(kinds_and_models_do_not_mix)
         (void)fake_add(f[i], 5, 10); /* the same text four times, and nothing to share */
         CHECK(fake_submit(s, f[i], &retry_s) == RC_OK);
     }
-    CHECK(sched_waiting_tokens(s) == 40);
+    CHECK(fake_waiting_tokens(s) == 40);
     fake_open();
     for (size_t i = 0; i < 4; i++)
         wait_and_free(f[i], RC_OK);
@@ -180,15 +180,15 @@ static size_t worst_wait(bool odd_ones, size_t *out_bound_missed)
             x = x * 1664525u + 1013904223u;
             size_t len = odd_ones && (x >> 8) % 16 == 0 ? 3 + (x >> 16) % 200 : 64;
             texts[n].came = fake.batches;
-            texts[n].ahead = sched_waiting_tokens(s);
+            texts[n].ahead = fake_waiting_tokens(s);
             texts[n].tokens = len;
             f[n] = fake_one(s, &model, n, len, REQUEST_INTERACTIVE);
             sum += len;
         }
-        if (!sched_open_requests(s))
+        if (!fake_open_requests(s))
             break;
         fake_go();
-        if (!sched_waiting_tokens(s))
+        if (!fake_waiting_tokens(s))
             break;
         fake_entered();
     }
@@ -234,7 +234,7 @@ TEST(old_texts_are_not_passed_by_young_ones_of_better_length)
     fake.on_text = note_text;
     for (size_t len = 16; len <= 448; len += len / 4, n++)
         old[n] = fake_one(s, &wide, (uint32_t)n, len, REQUEST_INTERACTIVE);
-    CHECK(sched_waiting_tokens(s) <= ROOM && n > 12);
+    CHECK(fake_waiting_tokens(s) <= ROOM && n > 12);
     for (size_t len = 16; len <= 448; len += len / 4)
         for (size_t sum = 0; sum < ROOM; sum += len) {
             struct fake_request *y = young[requests];
@@ -317,17 +317,17 @@ TEST(a_request_is_taken_whole_or_not_at_all)
     for (uint32_t i = 0; i < 9; i++)
         (void)fake_add(a, 10 + i, 100);
     CHECK(fake_submit(s, a, &retry_s) == RC_OK);
-    CHECK(sched_waiting_tokens(s) == 900);
+    CHECK(fake_waiting_tokens(s) == 900);
     (void)fake_add(b, 50, 50);
     (void)fake_add(b, 51, 51);
     CHECK(fake_submit(s, b, &retry_s) == RC_LIMIT);
     CHECK(retry_s >= 1 && retry_s <= 60);
-    CHECK(sched_waiting_tokens(s) == 900);
-    CHECK(sched_open_requests(s) == 2);
+    CHECK(fake_waiting_tokens(s) == 900);
+    CHECK(fake_open_requests(s) == 2);
     CHECK(b->calls == 0);
     (void)fake_add(c, 60, 100); /* to the last token */
     CHECK(fake_submit(s, c, &retry_s) == RC_OK);
-    CHECK(sched_waiting_tokens(s) == 1000);
+    CHECK(fake_waiting_tokens(s) == 1000);
     fake_open();
     wait_and_free(a, RC_OK);
     wait_and_free(c, RC_OK);
@@ -365,7 +365,7 @@ TEST(requests_are_counted)
     for (uint32_t i = 1; i < 5; i++)
         f[i] = fake_one(s, &model, i, 5, REQUEST_BULK);
     CHECK(f[3]->why == RC_USAGE && f[4]->why == RC_USAGE); /* refused */
-    CHECK(sched_open_requests(s) == 3);
+    CHECK(fake_open_requests(s) == 3);
     fake_open();
     for (size_t i = 0; i < 3; i++)
         wait_and_free(f[i], RC_OK);
@@ -470,14 +470,14 @@ TEST(a_deadline_passes)
         f[i]->request.class = i == 1 ? REQUEST_BULK : REQUEST_INTERACTIVE;
         CHECK(fake_submit(s, f[i], &retry_s) == RC_OK);
     }
-    CHECK(sched_waiting_tokens(s) == 80);
+    CHECK(fake_waiting_tokens(s) == 80);
     fake_sleep(2000000);
     fake_go(); /* the next batch is taken, and those whose time is over are not in it */
     fake_entered();
     CHECK(fake_wait(f[0]) == RC_TIMEOUT);
     CHECK(fake_wait(f[1]) == RC_TIMEOUT);
     CHECK(f[2]->calls == 0);
-    CHECK(sched_waiting_tokens(s) == 20);
+    CHECK(fake_waiting_tokens(s) == 20);
     fake_open();
     CHECK(fake_wait(f[2]) == RC_OK);
     for (size_t i = 0; i < 3; i++)
@@ -502,8 +502,8 @@ TEST(cancelled_at_every_stage)
     running = fake_hold(s, &model);
     waiting = fake_one(s, &model, 2, 5, REQUEST_INTERACTIVE);
     flagged = fake_one(s, &model, 3, 5, REQUEST_BULK);
-    sched_cancel(s, &running->request);
-    sched_cancel(s, &waiting->request);
+    fake_cancel(running);
+    fake_cancel(waiting);
     atomic_store(&flagged->request.cancelled, true); /* as a client that goes away does */
     fake_open();
     wait_and_free(waiting, RC_LIMIT);
@@ -545,10 +545,10 @@ TEST(a_shared_text_outlives_its_owner)
 
     for (size_t i = 0; i < 4; i++)
         f[i] = fake_one(s, &model, 5, 50, REQUEST_BULK);
-    CHECK(sched_waiting_tokens(s) == 50);
+    CHECK(fake_waiting_tokens(s) == 50);
     struct fake_request *after = fake_one(s, &model, 6, 50, REQUEST_BULK);
-    sched_cancel(s, &f[0]->request);
-    sched_cancel(s, &f[2]->request);
+    fake_cancel(f[0]);
+    fake_cancel(f[2]);
     fake_go();
     fake_entered();
     wait_and_free(f[0], RC_LIMIT); /* its ids are gone from here on */
@@ -591,7 +591,7 @@ TEST(the_same_text_is_computed_once)
     (void)fake_add(zero, 5, 30); /* the same: types that are all 0 are none */
     zero->items[0].types = zero->types[0];
     CHECK(fake_submit(s, zero, &retry_s) == RC_OK);
-    CHECK(sched_waiting_tokens(s) == 30 + 20 + 30);
+    CHECK(fake_waiting_tokens(s) == 30 + 20 + 30);
     fake_open();
     for (size_t i = 0; i < 10; i++) {
         CHECK(fake_wait(f[i]) == RC_OK && fake_rows_right(f[i]));
@@ -816,7 +816,7 @@ TEST(stop_ends_what_waits)
     for (size_t i = 0; i < 30; i++)
         CHECK(f[i]->calls == 1); /* it waited for them */
     CHECK(held->calls == 1);
-    CHECK(sched_open_requests(s) == 0 && sched_waiting_tokens(s) == 0);
+    CHECK(fake_open_requests(s) == 0 && fake_waiting_tokens(s) == 0);
     pthread_join(t, NULL);
     for (size_t i = 0; i < 30; i++)
         wait_and_free(f[i], RC_LIMIT);

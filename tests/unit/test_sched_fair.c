@@ -122,7 +122,7 @@ TEST(a_shared_text_runs_where_it_waits_less)
 
     (void)fake_add(one, 139, LONG);
     CHECK(fake_submit(s, one, &retry_s) == RC_OK);
-    CHECK(sched_waiting_tokens(s) == 40 * LONG);
+    CHECK(fake_waiting_tokens(s) == 40 * LONG);
     fake_go();
     fake_entered();
     CHECK(fake.log[1].first == 139);
@@ -146,7 +146,7 @@ TEST(a_shared_text_comes_back)
 
     (void)fake_add(one, 103, LONG);
     CHECK(fake_submit(s, one, &retry_s) == RC_OK);
-    sched_cancel(s, &one->request);
+    fake_cancel(one);
     fake_open();
     end(one, RC_LIMIT);
     end(bulk, RC_OK);

@@ -90,7 +90,7 @@ static void *client(void *arg)
         size_t i = r % IN_FLIGHT;
         if (out[i]) {
             if (next(&x) % 20 == 0)
-                sched_cancel(the_sched, &f[i]->request);
+                fake_cancel(f[i]);
             check(f[i]);
         }
         make(f[i], &x);
@@ -143,9 +143,9 @@ static void load(struct sched_opts o)
         "# %zu ok, %zu failed, %zu cancelled, %zu late, %zu refused; %zu batches of %.1f\n",
         ends[0], ends[-RC_FAIL], ends[-RC_LIMIT], ends[-RC_TIMEOUT], refused, fake.batches,
         (double)fake.sequences / (double)fake.batches);
-    while (sched_open_requests(the_sched))
+    while (fake_open_requests(the_sched))
         fake_sleep(100000);
-    CHECK(sched_waiting_tokens(the_sched) == 0);
+    CHECK(fake_waiting_tokens(the_sched) == 0);
     CHECK(ends[0] > 0 && ends[-RC_FAIL] > 0 && ends[-RC_LIMIT] > 0);
     CHECK(ends[0] + ends[-RC_FAIL] + ends[-RC_LIMIT] + ends[-RC_TIMEOUT] + refused ==
           THREADS * rounds * IN_FLIGHT);
@@ -177,7 +177,7 @@ TEST(stop_under_load)
     atomic_store(&fake.sleep_ns, 200000);
     fake_sleep(20000000);
     sched_stop(the_sched);
-    CHECK(sched_open_requests(the_sched) == 0 && sched_waiting_tokens(the_sched) == 0);
+    CHECK(fake_open_requests(the_sched) == 0 && fake_waiting_tokens(the_sched) == 0);
     join(threads);
     CHECK(refused > 0);
     sched_free(the_sched);

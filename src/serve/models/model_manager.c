@@ -66,15 +66,6 @@ void version_drop(struct version *v)
         bury_version(v);
 }
 
-void served_ref(struct served *s)
-{
-    struct version *v = (struct version *)s;
-    size_t before = atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
-
-    assert(before); /* the caller has one */
-    (void)before;
-}
-
 void served_release(struct served *s)
 {
     struct version *v = (struct version *)s;
@@ -255,19 +246,6 @@ enum models_got models_acquire(struct models *m, const char *name, enum request_
     return got;
 }
 
-enum models_got models_wait(struct models *m, const char *name, enum request_what what,
-                            int64_t deadline_ns, struct served **out, struct err *err)
-{
-    enum models_got got;
-
-    pthread_mutex_lock(&m->lock);
-    while ((got = acquire_version(m, name, what, out, err)) == MODELS_LOADING &&
-           (!deadline_ns || clock_mono_ns() < deadline_ns))
-        changed_wait(m, deadline_ns);
-    pthread_mutex_unlock(&m->lock);
-    return got;
-}
-
 /* ---- all of them */
 
 bool models_all_ready(struct models *m)
@@ -279,17 +257,6 @@ bool models_all_ready(struct models *m)
     m->started = m->started || (all && m->slot_count);
     pthread_mutex_unlock(&m->lock);
     return all;
-}
-
-bool models_last_error(struct models *m, const char *name, struct err *out)
-{
-    pthread_mutex_lock(&m->lock);
-    const struct model_slot *s = names_find(m, name);
-    bool failed = s && s->error.code != RC_OK;
-    if (failed)
-        *out = s->error;
-    pthread_mutex_unlock(&m->lock);
-    return failed;
 }
 
 bool models_news(struct models *m, const char *name, struct err *out, bool *out_away)
@@ -306,56 +273,25 @@ bool models_news(struct models *m, const char *name, struct err *out, bool *out_
     return fresh;
 }
 
-/* The first that failed, and whether one is loading.  The lock is held. */
-static enum rc look_at_all(struct models *m, bool *out_busy, struct err *err)
-{
-    *out_busy = false;
-    for (size_t i = 0; i < m->slot_count; i++) {
-        struct model_slot *s = m->slots[i];
-
-        if (s->was_ready)
-            continue;
-        if (slot_state(s) != STATE_LOADING) {
-            if (err && !err->code)
-                *err = s->error;
-            return s->error.code ? s->error.code : RC_FAIL;
-        }
-        *out_busy = true;
-    }
-    return RC_OK;
-}
-
 enum rc models_check_all(struct models *m, struct err *err)
 {
-    bool busy;
+    enum rc rc = RC_OK;
 
     pthread_mutex_lock(&m->lock);
-    enum rc rc = look_at_all(m, &busy, err);
-    pthread_mutex_unlock(&m->lock);
-    return rc;
-}
+    for (size_t i = 0; rc == RC_OK && i < m->slot_count; i++) {
+        struct model_slot *s = m->slots[i];
 
-enum rc models_wait_all(struct models *m, struct err *err)
-{
-    enum rc rc;
-    bool busy;
-
-    pthread_mutex_lock(&m->lock);
-    while ((rc = look_at_all(m, &busy, err)) == RC_OK && busy)
-        changed_wait(m, 0);
+        if (s->was_ready || slot_state(s) == STATE_LOADING)
+            continue;
+        rc = s->error.code ? s->error.code : RC_FAIL;
+        if (err && !err->code)
+            *err = s->error;
+    }
     pthread_mutex_unlock(&m->lock);
     return rc;
 }
 
 /* ---- life */
-
-static void locks_init(struct models *m)
-{
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->work, NULL);
-    pthread_cond_init(&m->dying, NULL);
-    clock_cond_init(&m->changed);
-}
 
 enum rc models_new(const struct manager_opts *o, struct models **out, struct err *err)
 {
@@ -368,7 +304,10 @@ enum rc models_new(const struct manager_opts *o, struct models **out, struct err
     m->own_metrics = o->metrics ? NULL : metrics_new();
     m->o.metrics = o->metrics ? o->metrics : m->own_metrics;
     m->sums = files_cache_new();
-    locks_init(m);
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->work, NULL);
+    pthread_cond_init(&m->dying, NULL);
+    clock_cond_init(&m->changed);
     meter_init(m);
     names_build(m);
     rc = pools_init(m, o, err);

@@ -121,21 +121,13 @@ enum models_got {
  * it is ready. */
 enum models_got models_acquire(struct models *m, const char *name, enum request_what what,
                                struct served **out, struct err *err);
-void served_ref(struct served *s);
 void served_release(struct served *s);
-/* Waits until the name is ready or failed, or the deadline; for frontend threads that hold a
- * request whose model comes back. */
-enum models_got models_wait(struct models *m, const char *name, enum request_what what,
-                            int64_t deadline_ns, struct served **out, struct err *err);
-/* Why its last load failed, though an older version may still serve; false: it did not. */
-bool models_last_error(struct models *m, const char *name, struct err *out);
-/* The same once for each reason, and for models that were well or away before; *out_away: it
- * waits for room. */
+/* Why its last load failed, though an older version may still serve; once for each reason, and for
+ * models that were well or away before; *out_away: it waits for room.  False: there is nothing new.
+ * */
 bool models_news(struct models *m, const char *name, struct err *out, bool *out_away);
 bool models_all_ready(struct models *m); /* every model asked for at start, once */
-/* Waits until every model that was asked for is ready; the first that failed is the error. */
-enum rc models_wait_all(struct models *m, struct err *err) MUST_USE;
-/* The same without waiting: RC_OK while one is still loading. */
+/* The error of the first that failed; RC_OK while one is still loading. */
 enum rc models_check_all(struct models *m, struct err *err) MUST_USE;
 /* Makes the list of models this one: loads what is new, swaps what changed (other options, or
  * files with another size or time), unloads what is gone; returns at once.  Nothing changes

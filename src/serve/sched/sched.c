@@ -201,39 +201,6 @@ void sched_expect_model(struct sched *s, const char *name)
     meter_make(s, name, &m);
 }
 
-size_t sched_waiting_tokens(struct sched *s)
-{
-    struct device_queue *queues[SCHED_DEVICE_QUEUES_MAX];
-    size_t n = list_device_queues(s, queues), sum = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&queues[i]->lock);
-        sum += queues[i]->tokens;
-        pthread_mutex_unlock(&queues[i]->lock);
-    }
-    return sum;
-}
-
-size_t sched_open_requests(struct sched *s)
-{
-    struct device_queue *queues[SCHED_DEVICE_QUEUES_MAX];
-    size_t n = list_device_queues(s, queues), sum = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&queues[i]->lock);
-        sum += queues[i]->open;
-        pthread_mutex_unlock(&queues[i]->lock);
-    }
-    return sum;
-}
-
-void sched_cancel(struct sched *s, struct request *r)
-{
-    (void)s;
-    atomic_store(&r->cancelled, true);
-    atomic_store(&r->model->device_queue->sweep, true); /* it is awake: this request is not over */
-}
-
 /* ---- taking a request in: before the lock */
 
 static uint64_t mix_bits(uint64_t h)

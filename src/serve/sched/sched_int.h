@@ -63,9 +63,6 @@ void sched_expect_model(struct sched *s, const char *name);
  * its deadline.  RC_TIMEOUT: it would with all of its time and alone. */
 enum rc sched_submit(struct sched *s, struct request *r, int *out_retry_s,
                      struct err *err) MUST_USE;
-void sched_cancel(struct sched *s, struct request *r); /* done() still comes, soon */
-size_t sched_waiting_tokens(struct sched *s);
-size_t sched_open_requests(struct sched *s); /* not yet done */
 
 /* The last batches: model, class, sequences, tokens, longest, fill, wait and run times. */
 struct json_out;
