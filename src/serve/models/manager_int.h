@@ -212,9 +212,8 @@ void meter_init(struct models *m);
 void meter_pools(struct models *m);
 void meter_name(struct models *m, const char *name); /* state and bytes as they are now */
 void meter_load(struct models *m, const char *name, bool ok, double seconds);
-void meter_eviction(struct models *m, const char *name);
-void meter_swap(struct models *m, const char *name);
-void meter_change(struct models *m, const char *name);
+/* One more of m->meter.evictions, .swaps or .changes. */
+void meter_count(struct metrics_family *f, const char *name);
 void meter_info(struct models *m, const struct version *v, bool current);
 
 #endif

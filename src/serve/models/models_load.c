@@ -404,7 +404,7 @@ static void publish_version(struct models *m, struct model_slot *s, struct versi
     if (old) {
         old->slot = NULL;
         version_drop(old);
-        meter_swap(m, s->name);
+        meter_count(m->meter.swaps, s->name);
     }
     names_build(m);
 }
@@ -464,7 +464,7 @@ static void finish_load(struct models *m, struct model_load *l, enum rc rc, cons
         pools_give(m, l->v->pool, l->v->s.bytes);
         version_free(l->v);
         if (l->changed)
-            meter_change(m, s->name);
+            meter_count(m->meter.changes, s->name);
         if (waits && !s->gone)
             put_away(m, s, kind);
         if (!s->gone)

@@ -95,9 +95,9 @@ void meter_load(struct models *m, const char *name, bool ok, double seconds)
     histogram_add(metrics_histogram(m->meter.seconds, name), seconds);
 }
 
-void meter_eviction(struct models *m, const char *name)
+void meter_count(struct metrics_family *f, const char *name)
 {
-    counter_add(metrics_counter(m->meter.evictions, name), 1);
+    counter_add(metrics_counter(f, name), 1);
 }
 
 void meter_info(struct models *m, const struct version *v, bool current)
@@ -106,14 +106,4 @@ void meter_info(struct models *m, const struct version *v, bool current)
         gauge_set(metrics_gauge(m->meter.info, v->s.name, v->s.digest, v->s.dtype), 1);
     else
         metrics_drop(m->meter.info, v->s.name, v->s.digest, v->s.dtype);
-}
-
-void meter_change(struct models *m, const char *name)
-{
-    counter_add(metrics_counter(m->meter.changes, name), 1);
-}
-
-void meter_swap(struct models *m, const char *name)
-{
-    counter_add(metrics_counter(m->meter.swaps, name), 1);
 }

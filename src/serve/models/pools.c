@@ -242,7 +242,7 @@ static void let_leave(struct models *m, struct version *v)
     v->slot = NULL;
     meter_info(m, v, false);
     log_info("model '%s' left its pool for another one", s->name);
-    meter_eviction(m, s->name);
+    meter_count(m->meter.evictions, s->name);
     meter_name(m, s->name);
     version_drop(v);
 }
