@@ -67,6 +67,19 @@ void bulk_refuse(struct http_exchange *x, int status, const char *param, const c
     buf_release(&body);
 }
 
+bool bulk_path_id(const struct http_exchange *x, char id[STORE_ID_MAX], const char **out_rest)
+{
+    const char *from = strchr(http_request(x)->path + sizeof("/v1/") - 1, '/') + 1;
+    size_t len = strcspn(from, "/");
+
+    *out_rest = from + len;
+    if (len >= STORE_ID_MAX)
+        return false;
+    memcpy(id, from, len);
+    id[len] = '\0';
+    return true;
+}
+
 /* ---- lists */
 
 bool bulk_page_begin(struct bulk_page *p, struct http_exchange *x, uint64_t limit_default,
@@ -212,55 +225,22 @@ static void with_store(void *arg, struct http_exchange *x, bulk_work *work)
                     "files and batches are off on this server: it was started without --batch-dir");
 }
 
-static void on_upload(void *arg, struct http_exchange *x)
-{
-    with_store(arg, x, files_upload);
-}
-
-static void on_files(void *arg, struct http_exchange *x)
-{
-    with_store(arg, x, files_list);
-}
-
-static void on_file(void *arg, struct http_exchange *x)
-{
-    with_store(arg, x, files_get);
-}
-
-static void on_file_delete(void *arg, struct http_exchange *x)
-{
-    with_store(arg, x, files_delete);
-}
-
-static void on_batch_create(void *arg, struct http_exchange *x)
-{
-    with_store(arg, x, offline_create);
-}
-
-static void on_batches(void *arg, struct http_exchange *x)
-{
-    with_store(arg, x, offline_list);
-}
-
-static void on_batch(void *arg, struct http_exchange *x)
-{
-    with_store(arg, x, offline_get);
-}
-
-static void on_batch_cancel(void *arg, struct http_exchange *x)
-{
-    with_store(arg, x, offline_cancel);
-}
-
-static void on_embeddings(void *arg, struct http_exchange *x)
-{
-    bulk_spawn(arg, x, stream_embeddings);
-}
-
-static void on_rerank(void *arg, struct http_exchange *x)
-{
-    bulk_spawn(arg, x, stream_rerank);
-}
+/* A route's handler, which has `work` done by bulk_spawn() or with_store(). */
+#define HANDLER(name, start, work)                                                                 \
+    static void name(void *arg, struct http_exchange *x)                                           \
+    {                                                                                              \
+        start(arg, x, work);                                                                       \
+    }
+HANDLER(on_upload, with_store, files_upload)
+HANDLER(on_files, with_store, files_list)
+HANDLER(on_file, with_store, files_get)
+HANDLER(on_file_delete, with_store, files_delete)
+HANDLER(on_batch_create, with_store, offline_create)
+HANDLER(on_batches, with_store, offline_list)
+HANDLER(on_batch, with_store, offline_get)
+HANDLER(on_batch_cancel, with_store, offline_cancel)
+HANDLER(on_embeddings, bulk_spawn, stream_embeddings)
+HANDLER(on_rerank, bulk_spawn, stream_rerank)
 
 const struct http_route bulk_routes[] = {
     { .method = HTTP_GET, .path = "/v1/files", .run = on_files },

@@ -34,6 +34,10 @@ void bulk_reply(struct http_exchange *x, struct buf *body); /* 200 */
 void bulk_refuse(struct http_exchange *x, int status, const char *param, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
+/* The id in "/v1/files/ID" or "/v1/batches/ID", and what follows it in *out_rest ("", "/content",
+ * "/cancel").  False: it is too long. */
+bool bulk_path_id(const struct http_exchange *x, char id[STORE_ID_MAX], const char **out_rest);
+
 /* A page of a list as OpenAI's lists are: data, first_id, last_id, has_more.  The query says which:
  * after (the last id of the page before) and limit. */
 struct bulk_page {

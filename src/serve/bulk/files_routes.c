@@ -224,20 +224,6 @@ void files_list(struct serve *s, struct http_exchange *x)
     bulk_page_end(&page, x);
 }
 
-/* "/v1/files/ID" and what follows it: "" or "/content".  False: too long. */
-static bool split_path(const char *path, char id[STORE_ID_MAX], const char **out_rest)
-{
-    const char *from = path + sizeof("/v1/files/") - 1;
-    size_t len = strcspn(from, "/");
-
-    *out_rest = from + len;
-    if (len >= STORE_ID_MAX)
-        return false;
-    memcpy(id, from, len);
-    id[len] = '\0';
-    return true;
-}
-
 static void send_content(struct http_exchange *x, int fd, uint64_t size)
 {
     char *piece = xmalloc(CONTENT_BYTES), fields[64];
@@ -282,7 +268,7 @@ void files_get(struct serve *s, struct http_exchange *x)
     struct json_out w;
 
     request_owner(http_request(x), owner);
-    if (split_path(http_request(x)->path, id, &rest) && (!*rest || str_eq(rest, "/content"))) {
+    if (bulk_path_id(x, id, &rest) && (!*rest || str_eq(rest, "/content"))) {
         pthread_mutex_lock(&st->lock);
         f = store_file_find(st, id, owner);
         if (f)
@@ -312,7 +298,7 @@ void files_delete(struct serve *s, struct http_exchange *x)
     struct json_out w;
 
     request_owner(http_request(x), owner);
-    if (split_path(http_request(x)->path, id, &rest) && !*rest) {
+    if (bulk_path_id(x, id, &rest) && !*rest) {
         pthread_mutex_lock(&st->lock);
         struct stored_file *f = store_file_find(st, id, owner);
         found = f != NULL;

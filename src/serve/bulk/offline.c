@@ -206,19 +206,15 @@ void offline_free(struct store *st)
     }
 }
 
-static int64_t ended_at(const struct offline_batch *b)
-{
-    return b->entered[b->status] ? b->entered[b->status] : b->created;
-}
-
 void offline_expire(struct store *st, int64_t now_s)
 {
     char path[FILE_PATH_MAX];
 
     for (struct offline_batch **at = &st->batches; *at;) {
         struct offline_batch *b = *at;
+        int64_t ended = b->entered[b->status] ? b->entered[b->status] : b->created;
 
-        if (!offline_has_ended(b) || b->running || ended_at(b) + st->expiry_s > now_s) {
+        if (!offline_has_ended(b) || b->running || ended + st->expiry_s > now_s) {
             at = &b->next;
             continue;
         }

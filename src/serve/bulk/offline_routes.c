@@ -149,19 +149,6 @@ void offline_create(struct serve *s, struct http_exchange *x)
 }
 
 /* ---- what is there */
-static bool split_path(const char *path, char id[STORE_ID_MAX], const char **out_rest)
-{
-    const char *from = path + sizeof("/v1/batches/") - 1;
-    size_t len = strcspn(from, "/");
-
-    *out_rest = from + len;
-    if (len >= STORE_ID_MAX)
-        return false;
-    memcpy(id, from, len);
-    id[len] = '\0';
-    return true;
-}
-
 void offline_get(struct serve *s, struct http_exchange *x)
 {
     struct store *st = bulk_store(s);
@@ -172,7 +159,7 @@ void offline_get(struct serve *s, struct http_exchange *x)
     struct json_out w;
 
     request_owner(http_request(x), owner);
-    if (split_path(http_request(x)->path, id, &rest) && !*rest) {
+    if (bulk_path_id(x, id, &rest) && !*rest) {
         pthread_mutex_lock(&st->lock);
         b = offline_find(st, id, owner);
         json_out_init(&w, &body, 0);
@@ -210,7 +197,7 @@ void offline_cancel(struct serve *s, struct http_exchange *x)
     struct json_out w;
 
     request_owner(http_request(x), owner);
-    if (split_path(http_request(x)->path, id, &rest) && str_eq(rest, "/cancel")) {
+    if (bulk_path_id(x, id, &rest) && str_eq(rest, "/cancel")) {
         pthread_mutex_lock(&st->lock);
         b = offline_find(st, id, owner);
         if (b) {

@@ -513,14 +513,6 @@ static bool are_all_answered(const struct run *r)
     return r->out.lines + r->err.lines >= r->b->total;
 }
 
-static enum rc expire_batch(struct run *r, const char *path, struct err *err)
-{
-    enum rc rc = expire_lines(r, path, err);
-
-    (void)(rc == RC_OK && flush_answers(r)); /* of a full disk what is there must do */
-    return rc == RC_OK ? end_batch(r, OFFLINE_EXPIRED, err) : rc;
-}
-
 /* `status`: what it is now. */
 static enum rc carry_batch(struct run *r, enum offline_status status, struct err *err)
 {
@@ -552,8 +544,11 @@ static enum rc carry_batch(struct run *r, enum offline_status status, struct err
                          err);
     if (are_all_answered(r))
         return end_batch(r, OFFLINE_COMPLETED, err);
-    return atomic_load(&r->b->cancel) ? end_batch(r, OFFLINE_CANCELLED, err)
-                                      : expire_batch(r, path, err);
+    if (atomic_load(&r->b->cancel))
+        return end_batch(r, OFFLINE_CANCELLED, err);
+    rc = expire_lines(r, path, err);
+    (void)(rc == RC_OK && flush_answers(r)); /* of a full disk what is there must do */
+    return rc == RC_OK ? end_batch(r, OFFLINE_EXPIRED, err) : rc;
 }
 
 /* ---- threads */

@@ -80,11 +80,6 @@ struct stored_file *store_file_find(struct store *st, const char *id, const char
     return NULL;
 }
 
-static void put_time(struct json_out *w, const char *key, int64_t s)
-{
-    json_kv_maybe(w, key, s ? maybe_of(s) : maybe_none());
-}
-
 void store_file_json(const struct stored_file *f, struct json_out *w)
 {
     json_obj(w);
@@ -92,7 +87,7 @@ void store_file_json(const struct stored_file *f, struct json_out *w)
     json_kv_str(w, "object", "file");
     json_kv_int(w, "bytes", (int64_t)f->bytes);
     json_kv_int(w, "created_at", f->created);
-    put_time(w, "expires_at", f->expires);
+    json_kv_maybe(w, "expires_at", f->expires ? maybe_of(f->expires) : maybe_none());
     json_kv_str(w, "filename", f->name);
     json_kv_str(w, "purpose", f->purpose);
     json_kv_str(w, "status", "processed");
