@@ -211,12 +211,6 @@ static enum rc make_texts(const struct bench_opts *o, struct bench_plan *p, stru
     return RC_OK;
 }
 
-static void plan_release(struct bench_plan *p)
-{
-    texts_release(&p->texts);
-    texts_release(&p->queries);
-}
-
 /* ---- servers ---- */
 /* The API and the model: as told, else as the server says. */
 static enum rc choose_api(struct bench_target *t, const struct bench_plan *p, const char *api,
@@ -342,7 +336,8 @@ static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
         load_free(targets[i].load);
         api_requests_release(&targets[i].reqs);
     }
-    plan_release(&p);
+    texts_release(&p.texts);
+    texts_release(&p.queries);
     free(r);
     return rc;
 }

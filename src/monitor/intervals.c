@@ -435,14 +435,6 @@ static void judge_run(const struct monitor *m, size_t from, size_t to, struct mo
     free(r);
 }
 
-/* One interval between two of another class is that class too: a phase lasts. */
-static void smooth_classes(enum bottleneck_class *c, size_t n)
-{
-    for (size_t i = 1; i + 1 < n; i++)
-        if (c[i - 1] == c[i + 1])
-            c[i] = c[i - 1];
-}
-
 /* Intervals [from, to) of each phase. */
 struct phase_stretch {
     size_t from, to;
@@ -479,7 +471,10 @@ size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t
         judge_run(m, i, i + 1, &one);
         c[i] = one.verdict.limit;
     }
-    smooth_classes(c, m->interval_count);
+    /* One interval between two of another class is that class too: a phase lasts. */
+    for (size_t i = 1; i + 1 < m->interval_count; i++)
+        if (c[i - 1] == c[i + 1])
+            c[i] = c[i - 1];
     for (size_t i = 1; i <= m->interval_count && n < cap; i++) {
         if (i < m->interval_count &&
             (c[i] == c[from] || n + 1 == cap)) /* the last takes the rest */

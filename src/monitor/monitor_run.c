@@ -114,16 +114,6 @@ static void flush_files(struct monitor_run *r)
 
 /* ---- the command */
 
-static void child_signals(void)
-{
-    sigset_t none;
-
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)signal(SIGPIPE, SIG_DFL); /* what is ignored stays so behind exec */
-    (void)signal(SIGXFSZ, SIG_DFL);
-}
-
 static enum rc start_command(struct monitor_run *r, struct err *err)
 {
     int tell[2], why = 0;
@@ -135,7 +125,11 @@ static enum rc start_command(struct monitor_run *r, struct err *err)
         return err_sys(err, "could not make a pipe");
     r->command = fork();
     if (r->command == 0) {
-        child_signals();
+        sigset_t none;
+        sigemptyset(&none);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        (void)signal(SIGPIPE, SIG_DFL); /* what is ignored stays so behind exec */
+        (void)signal(SIGXFSZ, SIG_DFL);
         (void)execvp(r->argv[0], r->argv);
         why = errno;
         (void)!write(tell[1], &why, sizeof(why));
@@ -159,12 +153,6 @@ static enum rc start_command(struct monitor_run *r, struct err *err)
     (void)err_sys(err, "could not run '%s'", r->argv[0]);
     r->not_run = why == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_RUN;
     return err->code;
-}
-
-static void look_at_command(struct monitor_run *r)
-{
-    if (r->command && waitpid(r->command, &r->wait_status, WNOHANG) == r->command)
-        r->command = 0;
 }
 
 static int command_status(const struct monitor_run *r)
@@ -202,7 +190,8 @@ static bool turn_once(struct monitor_run *r, int64_t begun_ms)
         read(r->signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
         on_signal(r, &si);
     flush_files(r);
-    look_at_command(r);
+    if (r->command && waitpid(r->command, &r->wait_status, WNOHANG) == r->command)
+        r->command = 0;
     if (r->argv && !r->command)
         return false;
     return !r->ended &&

@@ -44,16 +44,6 @@ static const char up_upgraded[] = "STOKER_UP_UPGRADED"; /* set for the program t
 
 /* ---- children */
 
-static void child_env(const struct up *u)
-{
-    char dog[32];
-
-    (void)snprintf(dog, sizeof(dog), "%lld", UP_WATCHDOG_MS * 1000LL);
-    (void)setenv("NOTIFY_SOCKET", u->notify_name, 1);
-    (void)setenv("WATCHDOG_USEC", dog, 1);
-    (void)unsetenv("WATCHDOG_PID");
-}
-
 static void start_part(struct up *u, struct up_part *p)
 {
     pid_t parent = getpid(), pid;
@@ -74,7 +64,11 @@ static void start_part(struct up *u, struct up_part *p)
         (void)setpgid(0, 0);
         sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
-        child_env(u);
+        char dog[32];
+        (void)snprintf(dog, sizeof(dog), "%lld", UP_WATCHDOG_MS * 1000LL);
+        (void)setenv("NOTIFY_SOCKET", u->notify_name, 1);
+        (void)setenv("WATCHDOG_USEC", dog, 1);
+        (void)unsetenv("WATCHDOG_PID");
         if (!listen_fds_give(&p->sockets))
             _exit(127);
         (void)execv(u->self, (char *const *)(uintptr_t)p->argv);

@@ -86,16 +86,6 @@ static void trim_cmdline(struct recorder *rec, const struct hw *hw)
 }
 
 /* ---- what the capture says of itself ---- */
-static void put_inventory(struct recorder *rec, struct hw *hw)
-{
-    struct buf text = { 0 };
-
-    hw->captured = maybe_of(1); /* as whoever replays it will see it */
-    hw_write_json(hw, &text);
-    recorder_put(rec, "/stoker/inventory.json", buf_str(&text), text.len);
-    buf_release(&text);
-}
-
 static void put_readme(struct recorder *rec, bool masked)
 {
     struct buf text = { 0 };
@@ -231,7 +221,11 @@ static enum rc run_gather(struct cmd_ctx *ctx, struct err *err)
     rec = recorder_new();
     rc = detect_probe(o->root, rec, &hw, err);
     if (!rc) {
-        put_inventory(rec, hw);
+        struct buf text = { 0 };
+        hw->captured = maybe_of(1); /* as whoever replays it will see it */
+        hw_write_json(hw, &text);
+        recorder_put(rec, "/stoker/inventory.json", buf_str(&text), text.len);
+        buf_release(&text);
         put_readme(rec, !o->unmasked);
         if (!o->unmasked)
             trim_cmdline(rec, hw);

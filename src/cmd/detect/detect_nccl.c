@@ -113,15 +113,6 @@ static void line_gids(struct nccl_page *p, const struct nccl_choice *c, struct b
     add_line(p, COLOUR_RED, b);
 }
 
-static void lines_doubts(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
-{
-    for (size_t i = 0; i < c->doubts_count; i++) {
-        buf_reset(b);
-        buf_addf(b, "Not certain: %s", c->doubts[i]);
-        add_line(p, COLOUR_YELLOW, b);
-    }
-}
-
 static void line_mnnvl(struct nccl_page *p, const struct nccl_choice *c, struct buf *b)
 {
     if (!c->mnnvl_why)
@@ -243,7 +234,11 @@ void detect_page(const struct term *term, const struct hw *hw, struct buf *out)
         buf_adds(&b, "no GPU to be seen here: nothing for NCCL to do");
         add_line(&p, COLOUR_NONE, &b);
     } else {
-        lines_doubts(&p, &c, &b);
+        for (size_t i = 0; i < c.doubts_count; i++) {
+            buf_reset(&b);
+            buf_addf(&b, "Not certain: %s", c.doubts[i]);
+            add_line(&p, COLOUR_YELLOW, &b);
+        }
         line_net(&p, &c, &b);
         line_gids(&p, &c, &b);
         line_share(&p, &c, &b);

@@ -124,15 +124,6 @@ static enum rc check_seekable(const struct embed_sink *s, struct err *err)
     return err_set(err, RC_USAGE, "an .npy file needs a plain file, not a pipe or a device");
 }
 
-static void open_stdout(struct embed_sink *s)
-{
-    off_t at = out_place();
-
-    s->fd = STDOUT_FILENO;
-    s->seekable = at >= 0;
-    s->base = s->seekable ? (uint64_t)at : 0;
-}
-
 enum rc sink_open(struct embed_sink *s, const char *path, bool keep, struct err *err)
 {
     struct stat st;
@@ -142,7 +133,10 @@ enum rc sink_open(struct embed_sink *s, const char *path, bool keep, struct err 
     s->rows = s->bytes = s->waiting = s->base = 0;
     s->buf = (struct buf){ .max = SINK_FLUSH + SINK_RECORD_MAX };
     if (!path) {
-        open_stdout(s);
+        off_t at = out_place();
+        s->fd = STDOUT_FILENO;
+        s->seekable = at >= 0;
+        s->base = s->seekable ? (uint64_t)at : 0;
     } else {
         s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (keep ? 0 : O_TRUNC), 0666);
         if (s->fd < 0 || fstat(s->fd, &st))

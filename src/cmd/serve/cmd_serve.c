@@ -223,15 +223,6 @@ static enum rc stop_server(struct serve *s, int fd, enum rc rc, bool quiet, stru
     return rc;
 }
 
-/* By itself malloc raises that limit to the largest block it saw freed, up to 32 MiB: one large
- * request would make all later ones be cut from heaps, which never shrink for what still lives
- * above. */
-static void bound_heap(void)
-{
-    (void)mallopt(M_MMAP_THRESHOLD, SERVE_HEAP_BYTES);
-    (void)mallopt(M_TRIM_THRESHOLD, SERVE_HEAP_BYTES);
-}
-
 static enum rc run_server(struct cmd_ctx *ctx, struct serve_plan *p, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
@@ -239,7 +230,11 @@ static enum rc run_server(struct cmd_ctx *ctx, struct serve_plan *p, struct err 
     int fd = -1;
     enum rc rc = signals_watch_end(&fd, err);
 
-    bound_heap();
+    /* By itself malloc raises that limit to the largest block it saw freed, up to 32 MiB: one large
+     * request would make all later ones be cut from heaps, which never shrink for what still lives
+     * above. */
+    (void)mallopt(M_MMAP_THRESHOLD, SERVE_HEAP_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, SERVE_HEAP_BYTES);
     if (rc == RC_OK)
         rc = serve_start(&p->o, &s, err);
     if (rc == RC_OK && !a->quiet)

@@ -133,18 +133,6 @@ static void server_addresses(struct explain *x, const struct spec_serve *s)
                "loopback stays on this machine");
 }
 
-/* How long a client may take. */
-static void server_times(struct explain *x, const struct spec_serve *s, const struct serve_opts *o)
-{
-    server_ms(x, "head_timeout", o->head_ms ? o->head_ms : HTTP_HEAD_MS_DEFAULT, x->a->head_timeout,
-              NULL, "for a request's head");
-    server_ms(x, "body_timeout", o->body_ms ? o->body_ms : HTTP_BODY_MS_DEFAULT, x->a->body_timeout,
-              NULL, "between parts of its body");
-    server_ms(x, "body_total_timeout",
-              o->body_total_ms ? o->body_total_ms : HTTP_BODY_TOTAL_MS_DEFAULT, x->a->body_total,
-              s ? &s->body_total_ms : NULL, "who sends a byte now and then holds no connection");
-}
-
 static void server_batches(struct explain *x, const struct spec_serve *s,
                            const struct serve_opts *o)
 {
@@ -187,7 +175,14 @@ static void server_limits(struct explain *x, const struct spec_serve *s)
               "for a request that names none");
     server_ms(x, "timeout_max", o.timeout_max_ms, x->a->timeout_max, s ? &s->timeout_max_ms : NULL,
               "that a request may name");
-    server_times(x, s, &o);
+    /* How long a client may take. */
+    server_ms(x, "head_timeout", o.head_ms ? o.head_ms : HTTP_HEAD_MS_DEFAULT, x->a->head_timeout,
+              NULL, "for a request's head");
+    server_ms(x, "body_timeout", o.body_ms ? o.body_ms : HTTP_BODY_MS_DEFAULT, x->a->body_timeout,
+              NULL, "between parts of its body");
+    server_ms(x, "body_total_timeout",
+              o.body_total_ms ? o.body_total_ms : HTTP_BODY_TOTAL_MS_DEFAULT, x->a->body_total,
+              s ? &s->body_total_ms : NULL, "who sends a byte now and then holds no connection");
     server_ms(x, "batch_time", o.batch_ms, x->a->batch_time, s ? &s->batch_ms : NULL,
               "a short request waits for one batch at most");
     server_ms(x, "drain", o.drain_ms, x->a->drain, s ? &s->drain_ms : NULL,

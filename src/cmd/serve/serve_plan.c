@@ -104,19 +104,6 @@ static enum rc device_of(struct serve_plan *p, size_t i, const struct spec_model
     return gpus_of(p, m, p->devices[i], sizeof(p->devices[i]), err);
 }
 
-/* What the file says of vectors; what it does not say is the model's and the APIs' affair. */
-static void vectors_of(const struct serve_plan *p, const struct spec_model *m,
-                       struct serve_model *o)
-{
-    static const char *const poolings[] = {
-        [SPEC_POOLING_MEAN] = "mean", [SPEC_POOLING_CLS] = "cls", [SPEC_POOLING_LAST] = "last"
-    };
-
-    o->pooling = m->pooling == SPEC_POOLING_AUTO ? NULL : poolings[m->pooling];
-    if (spec_where(p->spec, &m->normalize).line)
-        o->normalize = m->normalize ? SERVE_YES : SERVE_NO;
-}
-
 /* The hub's cache names a folder after its commit: snapshots/COMMIT.  Others do not say it. */
 static enum rc revision_of(struct serve_plan *p, const struct spec_model *m, const char *dir,
                            struct err *err)
@@ -193,7 +180,13 @@ static enum rc model_of_spec(struct serve_plan *p, const struct spec_model *m,
             (struct model_prompt){ m->prompts.items[k].key, m->prompts.items[k].value };
     o->prompts = p->prompts[i];
     o->prompt_count = m->prompts.count;
-    vectors_of(p, m, o);
+    /* What the file says of vectors; what it does not say is the model's and the APIs' affair. */
+    static const char *const poolings[] = {
+        [SPEC_POOLING_MEAN] = "mean", [SPEC_POOLING_CLS] = "cls", [SPEC_POOLING_LAST] = "last"
+    };
+    o->pooling = m->pooling == SPEC_POOLING_AUTO ? NULL : poolings[m->pooling];
+    if (spec_where(p->spec, &m->normalize).line)
+        o->normalize = m->normalize ? SERVE_YES : SERVE_NO;
     options_win(o, a);
     p->o.model_count++;
     return RC_OK;
