@@ -400,10 +400,6 @@ void forward_text(const struct forward_report *r, const struct term *term, struc
 }
 
 /* ---- JSON ---- */
-static void kv_num(struct json_out *w, const char *key, double v)
-{
-    json_kv_num(w, key, v);
-}
 
 static void json_case(struct json_out *w, const struct forward_figures *f)
 {
@@ -415,18 +411,18 @@ static void json_case(struct json_out *w, const struct forward_figures *f)
     json_kv_int(w, "tokens", (int64_t)f->what.tokens);
     json_kv_int(w, "batches", (int64_t)f->batches);
     json_kv_int(w, "passes", (int64_t)f->passes);
-    kv_num(w, "operations", f->operations);
-    kv_num(w, "first_ms", f->first_ms);
-    kv_num(w, "ms", f->ms);
-    kv_num(w, "ms_least", f->ms_least);
-    kv_num(w, "device_ms", f->device_ms);
-    kv_num(w, "tokens_per_s", tokens / f->ms * 1e3);
-    kv_num(w, "device_tokens_per_s", tokens / f->device_ms * 1e3);
-    kv_num(w, "tflops", tflops_of(f, f->ms));
-    kv_num(w, "device_tflops", tflops_of(f, f->device_ms));
+    json_kv_num(w, "operations", f->operations);
+    json_kv_num(w, "first_ms", f->first_ms);
+    json_kv_num(w, "ms", f->ms);
+    json_kv_num(w, "ms_least", f->ms_least);
+    json_kv_num(w, "device_ms", f->device_ms);
+    json_kv_num(w, "tokens_per_s", tokens / f->ms * 1e3);
+    json_kv_num(w, "device_tokens_per_s", tokens / f->device_ms * 1e3);
+    json_kv_num(w, "tflops", tflops_of(f, f->ms));
+    json_kv_num(w, "device_tflops", tflops_of(f, f->device_ms));
     json_kv_bool(w, "steady", f->steady);
-    kv_num(w, "cosine_least", f->compared ? f->cosine : NAN);
-    kv_num(w, "difference_largest", f->compared ? f->differ : NAN);
+    json_kv_num(w, "cosine_least", f->compared ? f->cosine : NAN);
+    json_kv_num(w, "difference_largest", f->compared ? f->differ : NAN);
     json_obj_end(w);
 }
 
@@ -451,10 +447,10 @@ void forward_json(const struct forward_report *r, struct buf *out)
     json_kv_int(&w, "hidden", (int64_t)r->model->hidden);
     json_kv_str(&w, "device", r->start.device);
     json_kv_str(&w, "dtype", r->dtype);
-    kv_num(&w, "open_ms", r->start.open_ms);
-    kv_num(&w, "load_ms", r->start.load_ms);
-    kv_num(&w, "swap_out_ms", r->swap.done ? r->swap.out_ms : NAN);
-    kv_num(&w, "swap_in_ms", r->swap.done ? r->swap.in_ms : NAN);
+    json_kv_num(&w, "open_ms", r->start.open_ms);
+    json_kv_num(&w, "load_ms", r->start.load_ms);
+    json_kv_num(&w, "swap_out_ms", r->swap.done ? r->swap.out_ms : NAN);
+    json_kv_num(&w, "swap_in_ms", r->swap.done ? r->swap.in_ms : NAN);
     json_choices(&w, r->e);
     json_kv_arr(&w, "cases");
     for (size_t i = 0; i < r->count; i++)

@@ -416,11 +416,6 @@ static void put_job(struct story *s, int at, int64_t time_ns)
     }
 }
 
-static void add_num(struct json_out *w, const char *key, double v)
-{
-    json_kv_num(w, key, v);
-}
-
 static void put_job_doc(struct story *s, int at, int64_t time_ns)
 {
     struct json_out w;
@@ -436,13 +431,13 @@ static void put_job_doc(struct story *s, int at, int64_t time_ns)
         json_kv_str(&w, "kind", "training");
         json_kv_str(&w, "user", "ada");
         json_kv_str(&w, "state", job_state(at));
-        add_num(&w, "updated", (double)(time_ns / 1000000000));
-        add_num(&w, "step", floor(s->step));
-        add_num(&w, "step_seconds", trains(at) ? s->step_s : (double)NAN);
-        add_num(&w, "rank", i);
-        add_num(&w, "world_size", STORY_GPUS);
-        add_num(&w, "gpu", i);
-        add_num(&w, "busy_seconds", trains(at) ? s->gpus[i].busy : (double)NAN);
+        json_kv_num(&w, "updated", (double)(time_ns / 1000000000));
+        json_kv_num(&w, "step", floor(s->step));
+        json_kv_num(&w, "step_seconds", trains(at) ? s->step_s : (double)NAN);
+        json_kv_num(&w, "rank", i);
+        json_kv_num(&w, "world_size", STORY_GPUS);
+        json_kv_num(&w, "gpu", i);
+        json_kv_num(&w, "busy_seconds", trains(at) ? s->gpus[i].busy : (double)NAN);
         json_obj_end(&w);
     }
     json_arr_end(&w);

@@ -315,11 +315,6 @@ static void put_seen(const struct jobs *s, struct telemetry *t, double now_s)
     }
 }
 
-static void write_num(struct json_out *w, const char *key, double v)
-{
-    json_kv_num(w, key, v);
-}
-
 static void write_job(struct json_out *w, const struct job_file *j)
 {
     json_kv_str(w, "job", j->name);
@@ -327,24 +322,24 @@ static void write_job(struct json_out *w, const struct job_file *j)
     json_kv_str(w, "user", j->user[0] ? j->user : NULL);
     json_kv_str(w, "state", states[j->state]);
     json_kv_str(w, "message", j->message[0] ? j->message : NULL);
-    write_num(w, "pid", j->pid);
-    write_num(w, "gpus", j->gpus);
-    write_num(w, "started", j->started_s);
-    write_num(w, "updated", j->updated_s);
-    write_num(w, "step", j->step);
-    write_num(w, "steps", j->steps);
-    write_num(w, "step_seconds", j->step_seconds);
-    write_num(w, "tokens_per_second", j->tokens_per_second);
-    write_num(w, "samples_per_second", j->samples_per_second);
-    write_num(w, "loss", j->loss);
-    write_num(w, "mfu", j->mfu);
-    write_num(w, "restarts", j->restarts);
-    write_num(w, "checkpoint_step", j->checkpoint_step);
-    write_num(w, "checkpoint_time", j->checkpoint_s);
-    write_num(w, "rank", j->rank);
-    write_num(w, "world_size", j->world_size);
-    write_num(w, "gpu", j->gpu);
-    write_num(w, "busy_seconds", j->busy_seconds);
+    json_kv_num(w, "pid", j->pid);
+    json_kv_num(w, "gpus", j->gpus);
+    json_kv_num(w, "started", j->started_s);
+    json_kv_num(w, "updated", j->updated_s);
+    json_kv_num(w, "step", j->step);
+    json_kv_num(w, "steps", j->steps);
+    json_kv_num(w, "step_seconds", j->step_seconds);
+    json_kv_num(w, "tokens_per_second", j->tokens_per_second);
+    json_kv_num(w, "samples_per_second", j->samples_per_second);
+    json_kv_num(w, "loss", j->loss);
+    json_kv_num(w, "mfu", j->mfu);
+    json_kv_num(w, "restarts", j->restarts);
+    json_kv_num(w, "checkpoint_step", j->checkpoint_step);
+    json_kv_num(w, "checkpoint_time", j->checkpoint_s);
+    json_kv_num(w, "rank", j->rank);
+    json_kv_num(w, "world_size", j->world_size);
+    json_kv_num(w, "gpu", j->gpu);
+    json_kv_num(w, "busy_seconds", j->busy_seconds);
 }
 
 static void take_file(struct jobs *s, const char *folder, const char *name, double now_s)

@@ -231,11 +231,6 @@ static void write_text(struct json_out *w, const char *key, const char *text)
     json_add_str(w, text[0] ? text : NULL);
 }
 
-static void write_num(struct json_out *w, const char *key, double v)
-{
-    json_kv_num(w, key, v);
-}
-
 static void write_one(struct json_out *w, const struct gpu_sampler *s, const struct gpu_process *p)
 {
     json_obj(w);
@@ -247,8 +242,8 @@ static void write_one(struct json_out *w, const struct gpu_sampler *s, const str
     json_kv_maybe(w, "compute_instance", p->ci < 0 ? maybe_none() : maybe_of(p->ci));
     json_kv_maybe(w, "memory_bytes",
                   isnan(p->memory_bytes) ? maybe_none() : maybe_of((int64_t)p->memory_bytes));
-    write_num(w, "sm_percent", p->sm);
-    write_num(w, "memory_percent", p->memory);
+    json_kv_num(w, "sm_percent", p->sm);
+    json_kv_num(w, "memory_percent", p->memory);
     write_text(w, "command", p->owner.command);
     write_text(w, "user", p->owner.user);
     write_text(w, "slurm_job", p->owner.slurm_job);
