@@ -124,12 +124,6 @@ static void bash_write(struct buf *out)
 
 /* ---- zsh: through bash's, which zsh can run ---- */
 
-static void zsh_write(struct buf *out)
-{
-    buf_adds(out, "#compdef stoker\nautoload -U +X bashcompinit && bashcompinit\n");
-    bash_write(out);
-}
-
 /* ---- fish ---- */
 
 static void fish_quote(const char *s, struct buf *out)
@@ -180,9 +174,10 @@ enum rc cmd_completion(const char *shell, struct buf *out, struct err *err)
 {
     if (!strcmp(shell, "bash"))
         bash_write(out);
-    else if (!strcmp(shell, "zsh"))
-        zsh_write(out);
-    else if (!strcmp(shell, "fish"))
+    else if (!strcmp(shell, "zsh")) {
+        buf_adds(out, "#compdef stoker\nautoload -U +X bashcompinit && bashcompinit\n");
+        bash_write(out);
+    } else if (!strcmp(shell, "fish"))
         fish_write(out);
     else {
         err_hint(err, "Choose one of: bash, zsh, fish.");

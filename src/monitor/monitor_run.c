@@ -155,14 +155,6 @@ static enum rc start_command(struct monitor_run *r, struct err *err)
     return err->code;
 }
 
-static int command_status(const struct monitor_run *r)
-{
-    if (!r->argv)
-        return 0;
-    return WIFSIGNALED(r->wait_status) ? STATUS_SIGNAL + WTERMSIG(r->wait_status)
-                                       : WEXITSTATUS(r->wait_status);
-}
-
 /* A terminal's own go to the command as well; all others are passed on. */
 static void on_signal(struct monitor_run *r, const struct signalfd_siginfo *si)
 {
@@ -170,14 +162,6 @@ static void on_signal(struct monitor_run *r, const struct signalfd_siginfo *si)
         r->ended = true;
     else if (si->ssi_code != SI_KERNEL)
         (void)kill(r->command, (int)si->ssi_signo);
-}
-
-/* A command has uses of its own for the last two. */
-static enum rc watch_signals(struct monitor_run *r, struct err *err)
-{
-    static const int list[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
-
-    return signals_watch(list, ARRAY_SIZE(list) - (r->argv ? 0 : 2), &r->signals, err);
 }
 
 /* True while there is something to watch. */
@@ -397,7 +381,9 @@ static enum rc finish_run(struct monitor_run *r, struct err *err)
     csv_close(&r->memory);
     (void)!write_plot(r, &plot);
     (void)!write_report(r, &report);
-    r->out->status = command_status(r);
+    if (r->argv)
+        r->out->status = WIFSIGNALED(r->wait_status) ? STATUS_SIGNAL + WTERMSIG(r->wait_status)
+                                                     : WEXITSTATUS(r->wait_status);
     if (!r->out->status && r->opts->fail_on_target && targets_failed(&r->m))
         r->out->status = 1;
     for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
@@ -453,12 +439,14 @@ enum rc monitor_check(struct monitor_opts *o, bool has_command, struct err *err)
 
 static enum rc watch_run(struct monitor_run *r, struct err *err)
 {
+    /* a command has uses of its own for the last two */
+    static const int list[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
     enum rc rc = RC_OK;
 
     csv_open(&r->csv, r->opts->csv, monitor_csv_head);
     csv_open(&r->memory, r->opts->memory_csv, monitor_memory_head);
     if (!r->opts->replay)
-        rc = watch_signals(r, err);
+        rc = signals_watch(list, ARRAY_SIZE(list) - (r->argv ? 0 : 2), &r->signals, err);
     if (rc == RC_OK)
         rc = r->opts->replay ? watch_recording(r, err)
              : r->host       ? watch_remote(r, err)

@@ -32,19 +32,14 @@ static const char *target_metric(const struct alert_meaning *a, double *out_scal
     return str_eq(a->metric, "gpu.fb.used") ? "gpu.memory" : NULL;
 }
 
-static const char *target_stat_of(const struct alert_meaning *a, const char *metric, bool least)
-{
-    if (a->how == ALERT_INCREASE && !str_eq(metric, "gpu.xid"))
-        return "rise";
-    return !least && str_eq(metric, "gpu.temp") ? "max" : NULL;
-}
-
 static enum rc add_goal_side(struct monitor *m, const struct spec_goal *g,
                              const struct alert_meaning *a, const char *metric, double scale,
                              bool least, struct err *err)
 {
     const struct spec_quantity *q = least ? &g->min : &g->max;
-    const char *stat = target_stat_of(a, metric, least);
+    const char *stat = a->how == ALERT_INCREASE && !str_eq(metric, "gpu.xid") ? "rise"
+                       : !least && str_eq(metric, "gpu.temp")                 ? "max"
+                                                                              : NULL;
     char text[TELEMETRY_NAME_MAX + 64];
     struct monitor_target *t;
 

@@ -116,15 +116,6 @@ static enum rc choose_prompt(struct embed_job *j, struct err *err)
     return err_set(err, RC_USAGE, "model '%s' has no prompt '%s'", m->name, name);
 }
 
-static enum rc choose_width(struct embed_job *j, struct err *err)
-{
-    j->width = j->o->dims ? (size_t)j->o->dims : model_dim(j->enc.model);
-    if (j->width > j->enc.width)
-        return err_set(err, RC_USAGE, "model '%s' gives %zu numbers a text, not %zu",
-                       j->enc.model->name, j->enc.width, j->width);
-    return RC_OK;
-}
-
 static enum rc open_encoder(struct embed_job *j, struct err *err)
 {
     struct encoder_opts eo = {
@@ -139,8 +130,12 @@ static enum rc open_encoder(struct embed_job *j, struct err *err)
                                           : ENCODER_AS_MODEL,
     };
 
-    if (encoder_open(&eo, &j->enc, err) || choose_prompt(j, err) || choose_width(j, err))
+    if (encoder_open(&eo, &j->enc, err) || choose_prompt(j, err))
         return err->code;
+    j->width = j->o->dims ? (size_t)j->o->dims : model_dim(j->enc.model);
+    if (j->width > j->enc.width)
+        return err_set(err, RC_USAGE, "model '%s' gives %zu numbers a text, not %zu",
+                       j->enc.model->name, j->enc.width, j->width);
     return RC_OK;
 }
 

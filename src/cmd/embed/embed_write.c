@@ -115,15 +115,6 @@ static enum rc count_rows(struct embed_sink *s, struct err *err)
     return RC_OK;
 }
 
-/* The number of rows stands at the front and is known at the end. */
-static enum rc check_seekable(const struct embed_sink *s, struct err *err)
-{
-    if (s->format != SINK_NPY || s->seekable)
-        return RC_OK;
-    err_hint(err, "Name a plain file with -o.");
-    return err_set(err, RC_USAGE, "an .npy file needs a plain file, not a pipe or a device");
-}
-
 enum rc sink_open(struct embed_sink *s, const char *path, bool keep, struct err *err)
 {
     struct stat st;
@@ -147,8 +138,11 @@ enum rc sink_open(struct embed_sink *s, const char *path, bool keep, struct err 
         if (s->seekable && ftruncate(s->fd, (off_t)s->bytes))
             return err_sys(err, "could not write '%s'", path);
     }
-    if (check_seekable(s, err))
-        return err->code;
+    if (s->format == SINK_NPY && !s->seekable) {
+        /* the number of rows stands at the front and is known at the end */
+        err_hint(err, "Name a plain file with -o.");
+        return err_set(err, RC_USAGE, "an .npy file needs a plain file, not a pipe or a device");
+    }
     if (!s->bytes)
         s->bytes = head_bytes(s);
     return write_head(s, err);

@@ -255,17 +255,6 @@ static void say_worker(void *arg, const char *line)
     log_warn("%s", line);
 }
 
-/* Whatever a driver does, it does it in one of these: also while the plan is made. */
-static enum rc start_workers(const struct serve_args *a, struct workers **out, struct err *err)
-{
-    struct workers_opts o = { .say = say_worker };
-    int ms = 0;
-    enum rc rc = serve_plan_device_ms(a, &ms, err);
-
-    o.batch_ms = ms;
-    return rc == RC_OK ? workers_new(&o, out, err) : rc;
-}
-
 static enum rc run_plan(struct cmd_ctx *ctx, struct workers *w, const struct listen_fds *sockets,
                         struct err *err)
 {
@@ -288,12 +277,15 @@ static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
     const struct serve_args *a = ctx->opts;
     struct listen_fds sockets;
     struct workers *w = NULL;
+    int ms = 0;
 
     if (a->worker)
         _exit(worker_main((int)a->worker));
     enum rc rc = listen_fds_take(&sockets, err); /* before a child could have them */
     if (rc == RC_OK)
-        rc = start_workers(a, &w, err);
+        rc = serve_plan_device_ms(a, &ms, err);
+    if (rc == RC_OK) /* whatever a driver does, it does it in one of these: also for the plan */
+        rc = workers_new(&(struct workers_opts){ .say = say_worker, .batch_ms = ms }, &w, err);
     if (rc == RC_OK)
         rc = run_plan(ctx, w, &sockets, err);
     workers_free(w);

@@ -372,18 +372,6 @@ static enum rc port_of(const char *arg, int dflt, int *port, struct err *err)
     return RC_OK;
 }
 
-/* One port when only that was asked for; a socket file has none. */
-static enum rc ports_of_args(struct serve_plan *p, const struct serve_args *a, struct err *err)
-{
-    bool one = (a->port && !a->rerank_port) || (p->o.listen && str_starts(p->o.listen, "unix:"));
-
-    p->o.port_count = one ? 1 : 2;
-    if (port_of(a->port, SERVE_PORT, &p->o.ports[0], err) ||
-        port_of(a->rerank_port, SERVE_PORT_RERANK, &p->o.ports[1], err))
-        return err->code;
-    return RC_OK;
-}
-
 /* Sockets that were handed over, and where they listen: of several the one that most can reach. */
 static enum rc ports_of_sockets(struct serve_plan *p, struct err *err)
 {
@@ -436,8 +424,13 @@ static enum rc from_args(struct serve_plan *p, const struct cmd_ctx *ctx, struct
     p->o.listen = a->listen ? a->listen : p->o.listen;
     p->o.tls_cert = a->tls_cert ? a->tls_cert : p->o.tls_cert;
     p->o.tls_key = a->tls_key ? a->tls_key : p->o.tls_key;
+    /* one port when only that was asked for; a socket file has none */
+    p->o.port_count =
+        (a->port && !a->rerank_port) || (p->o.listen && str_starts(p->o.listen, "unix:")) ? 1 : 2;
     if (rc == RC_OK)
-        rc = ports_of_args(p, a, err);
+        rc = port_of(a->port, SERVE_PORT, &p->o.ports[0], err);
+    if (rc == RC_OK)
+        rc = port_of(a->rerank_port, SERVE_PORT_RERANK, &p->o.ports[1], err);
     if (rc == RC_OK)
         rc = ports_of_sockets(p, err);
     p->o.items_max = a->items ? (size_t)a->items : p->o.items_max;
