@@ -97,17 +97,13 @@ static void gpu_board_power(const struct hw *hw, struct check_out *o)
 }
 
 static const struct health_check rows[] = {
-    { .id = "gpu.memory-size",
-      .groups = CHECK_GPU | CHECK_TRAINING,
-      .title = "memory size",
-      .fn = gpu_memory_size,
-      .doc = "The GPU has the memory its model is sold with (95 % of the figure in the catalogue). "
-             "Memory that the driver took out of use for good is missing here." },
-    { .id = "gpu.board-power",
-      .groups = CHECK_GPU | CHECK_TRAINING,
-      .title = "board power",
-      .fn = gpu_board_power,
-      .doc = "The board's default power limit is that of its model (95 % of the catalogue's)." },
+    HEALTH_CHECK(
+        "gpu.memory-size", CHECK_GPU | CHECK_TRAINING, "memory size", .fn = gpu_memory_size,
+        "The GPU has the memory its model is sold with (95 % of the figure in the catalogue). "
+        "Memory that the driver took out of use for good is missing here."),
+    HEALTH_CHECK("gpu.board-power", CHECK_GPU | CHECK_TRAINING, "board power",
+                 .fn = gpu_board_power,
+                 "The board's default power limit is that of its model (95 % of the catalogue's)."),
 };
 
 const struct check_table checks_catalog = { rows, ARRAY_SIZE(rows) };

@@ -343,55 +343,33 @@ static void container_rdma(const struct hw *hw, struct check_out *o)
 }
 
 static const struct health_check rows[] = {
-    { .id = "container.where",
-      .groups = CHECK_CONTAINER,
-      .title = "where this runs",
-      .fn = container_where,
-      .doc = "The container, pod, Slurm job and virtual machine around this process." },
-    { .id = "container.nvidia-visible",
-      .groups = CHECK_CONTAINER,
-      .title = "GPUs given",
-      .fn = container_nvidia_visible,
-      .doc = "NVIDIA_VISIBLE_DEVICES agrees with the GPUs seen. An init container that asks for no "
-             "GPU has it set to void." },
-    { .id = "container.cuda-visible",
-      .groups = CHECK_CONTAINER | CHECK_TRAINING,
-      .title = "GPUs left to CUDA",
-      .fn = container_cuda_visible,
-      .doc = "CUDA_VISIBLE_DEVICES does not name GPUs that are not here." },
-    { .id = "container.slurm",
-      .groups = CHECK_CONTAINER,
-      .title = "GPUs of the job",
-      .fn = container_slurm,
-      .doc = "A Slurm job sees the GPUs it was given, no more and no fewer." },
-    { .id = "container.quota",
-      .groups = CHECK_CONTAINER,
-      .title = "CPU quota",
-      .fn = container_quota,
-      .doc = "The cgroup's CPU quota is none or whole CPUs." },
-    { .id = "container.omp",
-      .groups = CHECK_CONTAINER | CHECK_TRAINING,
-      .title = "OpenMP threads",
-      .fn = container_omp,
-      .doc = "OMP_NUM_THREADS times the ranks fits the usable CPUs. Libraries count the machine's "
-             "CPUs, not the quota's." },
-    { .id = "container.pids",
-      .groups = CHECK_CONTAINER,
-      .title = "process limit",
-      .fn = container_pids,
-      .doc = "4,096 processes and threads are allowed." },
-    { .id = "container.network",
-      .groups = CHECK_CONTAINER,
-      .title = "network",
-      .fn = container_network,
-      .doc = "A network device other than loopback has an address, and the one NCCL starts over "
-             "leads to other nodes: not a link-local link to a BMC." },
-    { .id = "container.rdma",
-      .groups = CHECK_CONTAINER,
-      .title = "RoCE in this namespace",
-      .fn = container_rdma,
-      .doc = "RoCE devices have their network device in this network namespace. Sysfs shows all "
-             "devices of the host, also those that cannot be used here." },
+    HEALTH_CHECK("container.where", CHECK_CONTAINER, "where this runs", .fn = container_where,
+                 "The container, pod, Slurm job and virtual machine around this process."),
+    HEALTH_CHECK(
+        "container.nvidia-visible", CHECK_CONTAINER, "GPUs given", .fn = container_nvidia_visible,
+        "NVIDIA_VISIBLE_DEVICES agrees with the GPUs seen. An init container that asks for no "
+        "GPU has it set to void."),
+    HEALTH_CHECK("container.cuda-visible", CHECK_CONTAINER | CHECK_TRAINING, "GPUs left to CUDA",
+                 .fn = container_cuda_visible,
+                 "CUDA_VISIBLE_DEVICES does not name GPUs that are not here."),
+    HEALTH_CHECK("container.slurm", CHECK_CONTAINER, "GPUs of the job", .fn = container_slurm,
+                 "A Slurm job sees the GPUs it was given, no more and no fewer."),
+    HEALTH_CHECK("container.quota", CHECK_CONTAINER, "CPU quota", .fn = container_quota,
+                 "The cgroup's CPU quota is none or whole CPUs."),
+    HEALTH_CHECK(
+        "container.omp", CHECK_CONTAINER | CHECK_TRAINING, "OpenMP threads", .fn = container_omp,
+        "OMP_NUM_THREADS times the ranks fits the usable CPUs. Libraries count the machine's "
+        "CPUs, not the quota's."),
+    HEALTH_CHECK("container.pids", CHECK_CONTAINER, "process limit", .fn = container_pids,
+                 "4,096 processes and threads are allowed."),
+    HEALTH_CHECK(
+        "container.network", CHECK_CONTAINER, "network", .fn = container_network,
+        "A network device other than loopback has an address, and the one NCCL starts over "
+        "leads to other nodes: not a link-local link to a BMC."),
+    HEALTH_CHECK(
+        "container.rdma", CHECK_CONTAINER, "RoCE in this namespace", .fn = container_rdma,
+        "RoCE devices have their network device in this network namespace. Sysfs shows all "
+        "devices of the host, also those that cannot be used here."),
 };
 
 const struct check_table checks_container = { rows, ARRAY_SIZE(rows) };

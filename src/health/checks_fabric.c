@@ -513,71 +513,45 @@ static void gpu_imex(const struct hw *hw, struct check_out *o)
 }
 
 static const struct health_check rows[] = {
-    { .id = "gpu.same-model",
-      .groups = CHECK_GPU,
-      .title = "same model",
-      .fn = gpu_same_model,
-      .doc = "All GPUs are of one model: a job waits for its slowest GPU." },
-    { .id = "gpu.same-vbios",
-      .groups = CHECK_GPU,
-      .title = "same VBIOS",
-      .fn = gpu_same_vbios,
-      .doc = "All GPUs run one VBIOS version: clocks and limits come from it." },
-    { .id = "gpu.same-memory",
-      .groups = CHECK_GPU,
-      .title = "same memory",
-      .fn = gpu_same_memory,
-      .doc = "All GPUs have the same memory: the smallest bounds a job." },
-    { .id = "gpu.mig",
-      .groups = CHECK_GPU,
-      .title = "MIG",
-      .fn = gpu_mig,
-      .doc = "MIG is on or off on all GPUs alike, no change waits for a reset, and a GPU in MIG "
-             "mode has an instance." },
-    { .id = "gpu.nvlink",
-      .groups = CHECK_GPU,
-      .title = "NVLink",
-      .gpu = gpu_nvlink,
-      .doc = "Every NVLink is active, and every GPU has as many as the others: collectives run at "
-             "the pace of the GPU with the fewest." },
-    { .id = "gpu.fabric-manager",
-      .groups = CHECK_GPU,
-      .title = "fabric manager",
-      .fn = gpu_fabric_manager,
-      .doc = "On a machine with NVSwitches the fabric manager runs, in the driver's own version: "
-             "it refuses to start with another, and CUDA does not start without it." },
-    { .id = "gpu.fabric",
-      .groups = CHECK_GPU,
-      .title = "NVSwitch fabric",
-      .gpu = gpu_fabric_state,
-      .doc = "The GPU has joined the NVSwitch fabric without an error (Hopper and newer tell)." },
-    { .id = "gpu.imex",
-      .groups = CHECK_GPU,
-      .title = "NVLink to machines",
-      .fn = gpu_imex,
-      .doc =
-          "GPUs of an NVLink domain that spans machines (GB200 NVL72 and its like) reach those of "
-          "others: nvidia-imex runs and a channel is here. Without, NCCL ends jobs of several "
-          "machines, unless the scheduler gives each job a channel." },
-    { .id = "gpu.p2p",
-      .groups = CHECK_GPU,
-      .title = "peer access",
-      .fn = gpu_p2p,
-      .doc = "Each pair of GPUs reaches each other's memory directly. Without, NCCL copies through "
-             "host memory." },
-    { .id = "gpu.pcie-uplink",
-      .groups = CHECK_GPU | CHECK_RDMA,
-      .title = "PCIe uplinks",
-      .fn = pcie_uplink,
-      .doc = "PCIe switches above GPUs and NICs reach the CPU by all lanes and at the speed that "
-             "both ends can do." },
-    { .id = "gpu.cuda-runs",
-      .groups = CHECK_GPU | CHECK_TRAINING,
-      .title = "CUDA runs",
-      .fn = gpu_cuda_runs,
-      .doc = "With --deep, on the machine itself: the CUDA plug-in starts a kernel on every SM of "
-             "each GPU, compares what it wrote with what it should have, and times a copy in GPU "
-             "memory. It runs in a process of its own, so a GPU that hangs costs that process." },
+    HEALTH_CHECK("gpu.same-model", CHECK_GPU, "same model", .fn = gpu_same_model,
+                 "All GPUs are of one model: a job waits for its slowest GPU."),
+    HEALTH_CHECK("gpu.same-vbios", CHECK_GPU, "same VBIOS", .fn = gpu_same_vbios,
+                 "All GPUs run one VBIOS version: clocks and limits come from it."),
+    HEALTH_CHECK("gpu.same-memory", CHECK_GPU, "same memory", .fn = gpu_same_memory,
+                 "All GPUs have the same memory: the smallest bounds a job."),
+    HEALTH_CHECK(
+        "gpu.mig", CHECK_GPU, "MIG", .fn = gpu_mig,
+        "MIG is on or off on all GPUs alike, no change waits for a reset, and a GPU in MIG "
+        "mode has an instance."),
+    HEALTH_CHECK(
+        "gpu.nvlink", CHECK_GPU, "NVLink", .gpu = gpu_nvlink,
+        "Every NVLink is active, and every GPU has as many as the others: collectives run at "
+        "the pace of the GPU with the fewest."),
+    HEALTH_CHECK(
+        "gpu.fabric-manager", CHECK_GPU, "fabric manager", .fn = gpu_fabric_manager,
+        "On a machine with NVSwitches the fabric manager runs, in the driver's own version: "
+        "it refuses to start with another, and CUDA does not start without it."),
+    HEALTH_CHECK(
+        "gpu.fabric", CHECK_GPU, "NVSwitch fabric", .gpu = gpu_fabric_state,
+        "The GPU has joined the NVSwitch fabric without an error (Hopper and newer tell)."),
+    HEALTH_CHECK(
+        "gpu.imex", CHECK_GPU, "NVLink to machines", .fn = gpu_imex,
+        "GPUs of an NVLink domain that spans machines (GB200 NVL72 and its like) reach those of "
+        "others: nvidia-imex runs and a channel is here. Without, NCCL ends jobs of several "
+        "machines, unless the scheduler gives each job a channel."),
+    HEALTH_CHECK(
+        "gpu.p2p", CHECK_GPU, "peer access", .fn = gpu_p2p,
+        "Each pair of GPUs reaches each other's memory directly. Without, NCCL copies through "
+        "host memory."),
+    HEALTH_CHECK(
+        "gpu.pcie-uplink", CHECK_GPU | CHECK_RDMA, "PCIe uplinks", .fn = pcie_uplink,
+        "PCIe switches above GPUs and NICs reach the CPU by all lanes and at the speed that "
+        "both ends can do."),
+    HEALTH_CHECK(
+        "gpu.cuda-runs", CHECK_GPU | CHECK_TRAINING, "CUDA runs", .fn = gpu_cuda_runs,
+        "With --deep, on the machine itself: the CUDA plug-in starts a kernel on every SM of "
+        "each GPU, compares what it wrote with what it should have, and times a copy in GPU "
+        "memory. It runs in a process of its own, so a GPU that hangs costs that process."),
 };
 
 const struct check_table checks_fabric = { rows, ARRAY_SIZE(rows) };

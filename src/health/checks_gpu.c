@@ -526,114 +526,68 @@ static void gpu_iommu(const struct hw *hw, struct check_out *o)
 }
 
 static const struct health_check rows[] = {
-    { .id = "gpu.present",
-      .groups = CHECK_GPU | CHECK_TRAINING,
-      .title = "GPUs",
-      .fn = gpu_present,
-      .doc = "The machine has NVIDIA GPUs on its PCI bus, whether or not the driver shows them." },
-    { .id = "gpu.driver",
-      .groups = CHECK_GPU | CHECK_TRAINING,
-      .title = "driver answers",
-      .fn = gpu_driver,
-      .doc = "The kernel module is loaded and the management library (NVML) answers. A call that "
-             "does not return is named with the process that made it and where it sleeps." },
-    { .id = "gpu.driver-version",
-      .groups = CHECK_GPU | CHECK_TRAINING,
-      .title = "driver version",
-      .fn = gpu_driver_version,
-      .doc = "Driver 535 or newer, as the deployment checklist wants." },
-    { .id = "gpu.cuda-driver",
-      .groups = CHECK_GPU,
-      .title = "CUDA of the driver",
-      .fn = gpu_cuda,
-      .doc = "The driver serves CUDA 12.0 or newer, as the deployment checklist wants." },
-    { .id = "gpu.visible",
-      .groups = CHECK_GPU | CHECK_TRAINING | CHECK_CONTAINER,
-      .title = "GPUs visible",
-      .fn = gpu_visible,
-      .doc = "Every GPU of the PCI bus answers the driver. A lost GPU vanishes from the driver's "
-             "list, so only the comparison with the bus shows it. In a container or a job, GPUs "
-             "that were given to others are no fault; none at all is, and one that a container "
-             "was given (NVIDIA_VISIBLE_DEVICES and a device node say so). An init container "
-             "sees no GPU of the pod's other containers." },
-    { .id = "gpu.errors",
-      .groups = CHECK_GPU,
-      .title = "driver calls",
-      .gpu = gpu_errors,
-      .doc = "No call about the GPU ended with an error other than \"not supported\" or \"no "
-             "permission\". A corrupted infoROM shows here alone." },
-    { .id = "gpu.ecc",
-      .groups = CHECK_GPU,
-      .title = "ECC",
-      .gpu = gpu_ecc,
-      .doc = "Error correction of GPU memory is on and no change of it waits for a reset." },
-    { .id = "gpu.ecc-errors",
-      .groups = CHECK_GPU,
-      .title = "memory errors",
-      .gpu = gpu_ecc_errors,
-      .doc = "No uncorrectable (double-bit) memory error since the driver was loaded. The count "
-             "over the GPU's life is shown, not judged." },
-    { .id = "gpu.remap",
-      .groups = CHECK_GPU,
-      .title = "row remapping",
-      .gpu = gpu_remap,
-      .doc = "No remapping of bad memory rows waits for a reset, and none failed (a failed one "
-             "means replacement). 512 remapped rows or more warn, as in DCGM." },
-    { .id = "gpu.recovery",
-      .groups = CHECK_GPU,
-      .title = "recovery action",
-      .gpu = gpu_recovery,
-      .doc = "The driver asks for no reset, drain or reboot (NVML field 230, Xid 154)." },
-    { .id = "gpu.persistence",
-      .groups = CHECK_GPU,
-      .title = "persistence mode",
-      .gpu = gpu_persistence,
-      .doc = "The driver keeps the GPU initialised when nobody uses it. Without, each start pays "
-             "seconds, and counters of errors start again from zero." },
-    { .id = "gpu.pcie-width",
-      .groups = CHECK_GPU,
-      .title = "PCIe width",
-      .gpu = gpu_pcie_width,
-      .doc = "The PCIe link has all its lanes. Lanes do not change at idle." },
-    { .id = "gpu.pcie-speed",
-      .groups = CHECK_GPU,
-      .title = "PCIe speed",
-      .gpu = gpu_pcie_speed,
-      .doc = "The PCIe link runs at its highest generation. Many GPUs lower it at idle, so a low "
-             "one warns only while the GPU's clock is high." },
-    { .id = "gpu.power-limit",
-      .groups = CHECK_GPU,
-      .title = "power limit",
-      .gpu = gpu_power_limit,
-      .doc = "The enforced power limit is the board's default: a forgotten cap costs speed." },
-    { .id = "gpu.temperature",
-      .groups = CHECK_GPU,
-      .title = "temperature",
-      .gpu = gpu_temperature,
-      .doc = "Below 85 °C and 5 °C away from the point where the GPU slows down." },
-    { .id = "gpu.compute-mode",
-      .groups = CHECK_GPU,
-      .title = "compute mode",
-      .gpu = gpu_compute_mode,
-      .doc = "Compute mode is default. Exclusive refuses a second process, prohibited any." },
-    { .id = "gpu.numa",
-      .groups = CHECK_GPU,
-      .title = "NUMA node",
-      .gpu = gpu_numa,
-      .doc = "The kernel knows which NUMA node the GPU hangs on, so that its process can be bound "
-             "near it." },
-    { .id = "gpu.module",
-      .groups = CHECK_GPU,
-      .title = "kernel module",
-      .fn = gpu_module,
-      .doc = "Which of NVIDIA's two kernel modules is loaded. Blackwell needs the open one, and so "
-             "does GPUDirect by dma-buf." },
-    { .id = "gpu.iommu",
-      .groups = CHECK_GPU | CHECK_RDMA,
-      .title = "IOMMU",
-      .fn = gpu_iommu,
-      .doc = "The IOMMU is off or passes addresses through (iommu=pt). When it translates, traffic "
-             "between GPUs and NICs goes through the root complex and loses most of its speed." },
+    HEALTH_CHECK(
+        "gpu.present", CHECK_GPU | CHECK_TRAINING, "GPUs", .fn = gpu_present,
+        "The machine has NVIDIA GPUs on its PCI bus, whether or not the driver shows them."),
+    HEALTH_CHECK(
+        "gpu.driver", CHECK_GPU | CHECK_TRAINING, "driver answers", .fn = gpu_driver,
+        "The kernel module is loaded and the management library (NVML) answers. A call that "
+        "does not return is named with the process that made it and where it sleeps."),
+    HEALTH_CHECK("gpu.driver-version", CHECK_GPU | CHECK_TRAINING, "driver version",
+                 .fn = gpu_driver_version,
+                 "Driver 535 or newer, as the deployment checklist wants."),
+    HEALTH_CHECK("gpu.cuda-driver", CHECK_GPU, "CUDA of the driver", .fn = gpu_cuda,
+                 "The driver serves CUDA 12.0 or newer, as the deployment checklist wants."),
+    HEALTH_CHECK(
+        "gpu.visible", CHECK_GPU | CHECK_TRAINING | CHECK_CONTAINER, "GPUs visible",
+        .fn = gpu_visible,
+        "Every GPU of the PCI bus answers the driver. A lost GPU vanishes from the driver's "
+        "list, so only the comparison with the bus shows it. In a container or a job, GPUs "
+        "that were given to others are no fault; none at all is, and one that a container "
+        "was given (NVIDIA_VISIBLE_DEVICES and a device node say so). An init container "
+        "sees no GPU of the pod's other containers."),
+    HEALTH_CHECK("gpu.errors", CHECK_GPU, "driver calls", .gpu = gpu_errors,
+                 "No call about the GPU ended with an error other than \"not supported\" or \"no "
+                 "permission\". A corrupted infoROM shows here alone."),
+    HEALTH_CHECK("gpu.ecc", CHECK_GPU, "ECC", .gpu = gpu_ecc,
+                 "Error correction of GPU memory is on and no change of it waits for a reset."),
+    HEALTH_CHECK(
+        "gpu.ecc-errors", CHECK_GPU, "memory errors", .gpu = gpu_ecc_errors,
+        "No uncorrectable (double-bit) memory error since the driver was loaded. The count "
+        "over the GPU's life is shown, not judged."),
+    HEALTH_CHECK("gpu.remap", CHECK_GPU, "row remapping", .gpu = gpu_remap,
+                 "No remapping of bad memory rows waits for a reset, and none failed (a failed one "
+                 "means replacement). 512 remapped rows or more warn, as in DCGM."),
+    HEALTH_CHECK("gpu.recovery", CHECK_GPU, "recovery action", .gpu = gpu_recovery,
+                 "The driver asks for no reset, drain or reboot (NVML field 230, Xid 154)."),
+    HEALTH_CHECK(
+        "gpu.persistence", CHECK_GPU, "persistence mode", .gpu = gpu_persistence,
+        "The driver keeps the GPU initialised when nobody uses it. Without, each start pays "
+        "seconds, and counters of errors start again from zero."),
+    HEALTH_CHECK("gpu.pcie-width", CHECK_GPU, "PCIe width", .gpu = gpu_pcie_width,
+                 "The PCIe link has all its lanes. Lanes do not change at idle."),
+    HEALTH_CHECK(
+        "gpu.pcie-speed", CHECK_GPU, "PCIe speed", .gpu = gpu_pcie_speed,
+        "The PCIe link runs at its highest generation. Many GPUs lower it at idle, so a low "
+        "one warns only while the GPU's clock is high."),
+    HEALTH_CHECK("gpu.power-limit", CHECK_GPU, "power limit", .gpu = gpu_power_limit,
+                 "The enforced power limit is the board's default: a forgotten cap costs speed."),
+    HEALTH_CHECK("gpu.temperature", CHECK_GPU, "temperature", .gpu = gpu_temperature,
+                 "Below 85 °C and 5 °C away from the point where the GPU slows down."),
+    HEALTH_CHECK("gpu.compute-mode", CHECK_GPU, "compute mode", .gpu = gpu_compute_mode,
+                 "Compute mode is default. Exclusive refuses a second process, prohibited any."),
+    HEALTH_CHECK(
+        "gpu.numa", CHECK_GPU, "NUMA node", .gpu = gpu_numa,
+        "The kernel knows which NUMA node the GPU hangs on, so that its process can be bound "
+        "near it."),
+    HEALTH_CHECK(
+        "gpu.module", CHECK_GPU, "kernel module", .fn = gpu_module,
+        "Which of NVIDIA's two kernel modules is loaded. Blackwell needs the open one, and so "
+        "does GPUDirect by dma-buf."),
+    HEALTH_CHECK(
+        "gpu.iommu", CHECK_GPU | CHECK_RDMA, "IOMMU", .fn = gpu_iommu,
+        "The IOMMU is off or passes addresses through (iommu=pt). When it translates, traffic "
+        "between GPUs and NICs goes through the root complex and loses most of its speed."),
 };
 
 const struct check_table checks_gpu = { rows, ARRAY_SIZE(rows) };

@@ -1071,124 +1071,76 @@ static void rdma_link_layers(const struct hw *hw, struct check_out *o)
 }
 
 static const struct health_check rows[] = {
-    { .id = "rdma.devices",
-      .groups = CHECK_RDMA,
-      .title = "RDMA devices",
-      .fn = rdma_devices,
-      .doc = "The kernel has RDMA devices (/sys/class/infiniband)." },
-    { .id = "rdma.start",
-      .groups = CHECK_RDMA | CHECK_TRAINING,
-      .title = "NCCL start",
-      .fn = rdma_start,
-      .doc = "Nothing that is set here ends every job at start-up: a topology file that NCCL's "
-             "reader does not take, interfaces or an address family that no interface has, "
-             "NCCL_COMM_ID outside of every subnet, a network that is not here." },
-    { .id = "rdma.uverbs",
-      .groups = CHECK_RDMA | CHECK_CONTAINER,
-      .title = "uverbs nodes",
-      .fn = rdma_uverbs,
-      .doc = "Programs reach the devices through /dev/infiniband/uverbsN. A container sees the "
-             "host's devices in sysfs, but can use only those whose node it was given." },
-    { .id = "rdma.verbs",
-      .groups = CHECK_RDMA,
-      .title = "verbs library",
-      .fn = rdma_verbs,
-      .doc = "libibverbs is installed, with its providers for the devices here: NCCL loads it at "
-             "run time and falls back to TCP without." },
-    { .id = "rdma.efa",
-      .groups = CHECK_RDMA,
-      .title = "AWS EFA",
-      .fn = rdma_efa,
-      .doc = "An AWS instance has all EFA devices of its type (p4d 4, p5 and p5e 32, p5en 16, "
-             "p6-b200 8). They want the aws-ofi-nccl plug-in and no NCCL_IB_* variables." },
-    { .id = "rdma.port",
-      .groups = CHECK_RDMA,
-      .title = "port state",
-      .port = rdma_port_state,
-      .doc = "Each port is ACTIVE and its link is up; one that nobody uses beside an active one of "
-             "its card is a warning. NCCL leaves out a port that is not, and "
-             "says so only at debug level INFO." },
-    { .id = "rdma.rate",
-      .groups = CHECK_RDMA,
-      .title = "port rate",
-      .port = rdma_rate,
-      .doc = "Each active port runs as fast as the fastest of its kind on this machine: a bad "
-             "cable or transceiver trains lower instead of failing." },
-    { .id = "rdma.link-layer",
-      .groups = CHECK_RDMA,
-      .title = "link layer",
-      .fn = rdma_link_layers,
-      .doc = "Active ports are all InfiniBand or all Ethernet: NCCL does not mix them." },
-    { .id = "rdma.subnet-manager",
-      .groups = CHECK_RDMA,
-      .title = "subnet manager",
-      .port = rdma_subnet_manager,
-      .doc = "Each InfiniBand port knows a subnet manager (sm_lid is not 0) and has a LID of it." },
-    { .id = "rdma.gid",
-      .groups = CHECK_RDMA,
-      .title = "GIDs",
-      .port = rdma_gid,
-      .doc = "Each RoCE port has a GID of version 2 that is routable and whose network device is "
-             "in this network namespace. In a pod, GIDs of the host's devices are visible and "
-             "useless." },
-    { .id = "rdma.mtu",
-      .groups = CHECK_RDMA,
-      .title = "MTU",
-      .port = rdma_mtu,
-      .doc = "Network devices of RoCE ports for training have MTU 4192 or more (9000 is usual), so "
-             "that RoCE's largest packets fit, 4096 bytes and headers; switch ports must have it "
-             "too." },
-    { .id = "rdma.firmware",
-      .groups = CHECK_RDMA,
-      .title = "NIC firmware",
-      .fn = rdma_firmware,
-      .doc = "NICs of one model run one firmware, and none that is known to train slow (ConnectX-7 "
-             "28.37.1014)." },
-    { .id = "rdma.memlock",
-      .groups = CHECK_RDMA | CHECK_CONTAINER,
-      .title = "locked memory",
-      .fn = rdma_memlock,
-      .doc = "RLIMIT_MEMLOCK is unlimited: registering memory for RDMA fails without, and NCCL "
-             "with it. A pod's default is often 8 MiB or 64 KiB." },
-    { .id = "rdma.gpudirect",
-      .groups = CHECK_RDMA,
-      .title = "GPUDirect RDMA",
-      .fn = rdma_gpudirect,
-      .doc = "NICs can read GPU memory: through the module nvidia_peermem (or nv_peer_mem), or by "
-             "dma-buf (open kernel module, Linux 5.12 or newer) that NCCL_DMABUF_ENABLE does not "
-             "switch off." },
-    { .id = "rdma.acs",
-      .groups = CHECK_RDMA | CHECK_GPU,
-      .title = "ACS",
-      .fn = check_acs,
-      .doc =
-          "Ports of PCIe switches between GPUs and NICs do not redirect peer traffic to the root "
-          "complex (Access Control Services): it costs bandwidth and can hang NCCL. Virtual "
-          "machines need it on their host; root ports have nothing to redirect." },
-    { .id = "rdma.pcie",
-      .groups = CHECK_RDMA,
-      .title = "NIC PCIe link",
-      .fn = rdma_pcie,
-      .doc = "Each NIC has all PCIe lanes at full speed; for a virtual function its parent is "
-             "looked at." },
-    { .id = "rdma.distance",
-      .groups = CHECK_RDMA,
-      .title = "NIC near GPU",
-      .gpu = rdma_distance,
-      .doc =
-          "Each GPU has a NIC of the training fabric behind the same PCIe switch (PIX or PXB), as "
-          "NCCL's default for GPUDirect asks, or NVLink to a GPU that has one (PXN)." },
-    { .id = "rdma.vf",
-      .groups = CHECK_RDMA | CHECK_CONTAINER,
-      .title = "virtual functions",
-      .fn = rdma_vf,
-      .doc = "SR-IOV virtual functions of this machine or pod sit on different physical ports." },
-    { .id = "rdma.numa-balancing",
-      .groups = CHECK_RDMA | CHECK_TRAINING,
-      .title = "NUMA balancing",
-      .fn = rdma_numa_balancing,
-      .doc = "Automatic NUMA balancing is off. The kernel's own documentation says so for work "
-             "that is already bound to nodes; NVIDIA's tuning guides say it for GPU nodes." },
+    HEALTH_CHECK("rdma.devices", CHECK_RDMA, "RDMA devices", .fn = rdma_devices,
+                 "The kernel has RDMA devices (/sys/class/infiniband)."),
+    HEALTH_CHECK("rdma.start", CHECK_RDMA | CHECK_TRAINING, "NCCL start", .fn = rdma_start,
+                 "Nothing that is set here ends every job at start-up: a topology file that NCCL's "
+                 "reader does not take, interfaces or an address family that no interface has, "
+                 "NCCL_COMM_ID outside of every subnet, a network that is not here."),
+    HEALTH_CHECK("rdma.uverbs", CHECK_RDMA | CHECK_CONTAINER, "uverbs nodes", .fn = rdma_uverbs,
+                 "Programs reach the devices through /dev/infiniband/uverbsN. A container sees the "
+                 "host's devices in sysfs, but can use only those whose node it was given."),
+    HEALTH_CHECK(
+        "rdma.verbs", CHECK_RDMA, "verbs library", .fn = rdma_verbs,
+        "libibverbs is installed, with its providers for the devices here: NCCL loads it at "
+        "run time and falls back to TCP without."),
+    HEALTH_CHECK("rdma.efa", CHECK_RDMA, "AWS EFA", .fn = rdma_efa,
+                 "An AWS instance has all EFA devices of its type (p4d 4, p5 and p5e 32, p5en 16, "
+                 "p6-b200 8). They want the aws-ofi-nccl plug-in and no NCCL_IB_* variables."),
+    HEALTH_CHECK(
+        "rdma.port", CHECK_RDMA, "port state", .port = rdma_port_state,
+        "Each port is ACTIVE and its link is up; one that nobody uses beside an active one of "
+        "its card is a warning. NCCL leaves out a port that is not, and "
+        "says so only at debug level INFO."),
+    HEALTH_CHECK("rdma.rate", CHECK_RDMA, "port rate", .port = rdma_rate,
+                 "Each active port runs as fast as the fastest of its kind on this machine: a bad "
+                 "cable or transceiver trains lower instead of failing."),
+    HEALTH_CHECK("rdma.link-layer", CHECK_RDMA, "link layer", .fn = rdma_link_layers,
+                 "Active ports are all InfiniBand or all Ethernet: NCCL does not mix them."),
+    HEALTH_CHECK(
+        "rdma.subnet-manager", CHECK_RDMA, "subnet manager", .port = rdma_subnet_manager,
+        "Each InfiniBand port knows a subnet manager (sm_lid is not 0) and has a LID of it."),
+    HEALTH_CHECK(
+        "rdma.gid", CHECK_RDMA, "GIDs", .port = rdma_gid,
+        "Each RoCE port has a GID of version 2 that is routable and whose network device is "
+        "in this network namespace. In a pod, GIDs of the host's devices are visible and "
+        "useless."),
+    HEALTH_CHECK(
+        "rdma.mtu", CHECK_RDMA, "MTU", .port = rdma_mtu,
+        "Network devices of RoCE ports for training have MTU 4192 or more (9000 is usual), so "
+        "that RoCE's largest packets fit, 4096 bytes and headers; switch ports must have it "
+        "too."),
+    HEALTH_CHECK(
+        "rdma.firmware", CHECK_RDMA, "NIC firmware", .fn = rdma_firmware,
+        "NICs of one model run one firmware, and none that is known to train slow (ConnectX-7 "
+        "28.37.1014)."),
+    HEALTH_CHECK("rdma.memlock", CHECK_RDMA | CHECK_CONTAINER, "locked memory", .fn = rdma_memlock,
+                 "RLIMIT_MEMLOCK is unlimited: registering memory for RDMA fails without, and NCCL "
+                 "with it. A pod's default is often 8 MiB or 64 KiB."),
+    HEALTH_CHECK(
+        "rdma.gpudirect", CHECK_RDMA, "GPUDirect RDMA", .fn = rdma_gpudirect,
+        "NICs can read GPU memory: through the module nvidia_peermem (or nv_peer_mem), or by "
+        "dma-buf (open kernel module, Linux 5.12 or newer) that NCCL_DMABUF_ENABLE does not "
+        "switch off."),
+    HEALTH_CHECK(
+        "rdma.acs", CHECK_RDMA | CHECK_GPU, "ACS", .fn = check_acs,
+        "Ports of PCIe switches between GPUs and NICs do not redirect peer traffic to the root "
+        "complex (Access Control Services): it costs bandwidth and can hang NCCL. Virtual "
+        "machines need it on their host; root ports have nothing to redirect."),
+    HEALTH_CHECK("rdma.pcie", CHECK_RDMA, "NIC PCIe link", .fn = rdma_pcie,
+                 "Each NIC has all PCIe lanes at full speed; for a virtual function its parent is "
+                 "looked at."),
+    HEALTH_CHECK(
+        "rdma.distance", CHECK_RDMA, "NIC near GPU", .gpu = rdma_distance,
+        "Each GPU has a NIC of the training fabric behind the same PCIe switch (PIX or PXB), as "
+        "NCCL's default for GPUDirect asks, or NVLink to a GPU that has one (PXN)."),
+    HEALTH_CHECK(
+        "rdma.vf", CHECK_RDMA | CHECK_CONTAINER, "virtual functions", .fn = rdma_vf,
+        "SR-IOV virtual functions of this machine or pod sit on different physical ports."),
+    HEALTH_CHECK("rdma.numa-balancing", CHECK_RDMA | CHECK_TRAINING, "NUMA balancing",
+                 .fn = rdma_numa_balancing,
+                 "Automatic NUMA balancing is off. The kernel's own documentation says so for work "
+                 "that is already bound to nodes; NVIDIA's tuning guides say it for GPU nodes."),
 };
 
 const struct check_table checks_rdma = { rows, ARRAY_SIZE(rows) };

@@ -484,94 +484,54 @@ static void training_disk(const struct hw *hw, struct check_out *o)
 }
 
 static const struct health_check rows[] = {
-    { .id = "training.cuda",
-      .groups = CHECK_TRAINING,
-      .title = "CUDA",
-      .fn = training_cuda,
-      .doc = "The driver serves CUDA 12.1 or newer; a toolkit, when installed, is no older. "
-             "Frameworks mostly bring their own, so no toolkit is needed." },
-    { .id = "training.cudnn",
-      .groups = CHECK_TRAINING,
-      .title = "cuDNN",
-      .fn = training_cudnn,
-      .doc = "cuDNN 8.9 or newer, in the system or in a Python environment." },
-    { .id = "training.nccl",
-      .groups = CHECK_TRAINING,
-      .title = "NCCL",
-      .fn = training_nccl,
-      .doc = "NCCL is found; 2.21 or newer chooses the RoCE GID itself." },
-    { .id = "training.framework",
-      .groups = CHECK_TRAINING,
-      .title = "framework",
-      .fn = training_framework,
-      .doc = "PyTorch is found where the job would look." },
-    { .id = "training.runtime",
-      .groups = CHECK_TRAINING,
-      .title = "container runtime",
-      .fn = training_runtime,
-      .doc = "When docker, podman, containerd or CRI-O is installed, so is NVIDIA's container "
-             "toolkit." },
-    { .id = "training.dcgm",
-      .groups = CHECK_TRAINING,
-      .title = "DCGM",
-      .fn = training_dcgm,
-      .doc = "DCGM is installed: the deployment checklist asks for it, and its diagnosis is the "
-             "vendor's word on a suspect GPU." },
-    { .id = "training.shm",
-      .groups = CHECK_TRAINING | CHECK_CONTAINER,
-      .title = "shared memory",
-      .fn = training_shm,
-      .doc = "/dev/shm has 1 GiB a GPU (8 GiB are enough). NCCL and loader workers use it; the 64 "
-             "MiB of a plain container end in a bus error." },
-    { .id = "training.nofile",
-      .groups = CHECK_TRAINING | CHECK_CONTAINER,
-      .title = "open files",
-      .fn = training_nofile,
-      .doc = "65,536 open files are allowed: loader workers hand tensors over as open files." },
-    { .id = "training.governor",
-      .groups = CHECK_TRAINING,
-      .title = "CPU governor",
-      .fn = training_governor,
-      .doc = "The CPUs' frequency governor is performance." },
-    { .id = "training.thp",
-      .groups = CHECK_TRAINING,
-      .title = "transparent huge pages",
-      .fn = training_thp,
-      .doc = "Transparent huge pages are not forbidden." },
-    { .id = "training.hugepages",
-      .groups = CHECK_TRAINING,
-      .title = "reserved huge pages",
-      .fn = training_hugepages,
-      .doc = "No more than half of memory is kept for huge pages that nobody uses." },
-    { .id = "training.swap",
-      .groups = CHECK_TRAINING,
-      .title = "swap",
-      .fn = training_swap,
-      .doc = "A Kubernetes node has no swap; elsewhere it is shown, not judged." },
-    { .id = "training.memory",
-      .groups = CHECK_TRAINING | CHECK_CONTAINER,
-      .title = "host memory",
-      .fn = training_memory,
-      .doc = "Memory, or the cgroup's limit of it, is at least 1.5 times the GPUs' (twice is the "
-             "usual advice, a DGX H200 has 1.8 times)." },
-    { .id = "training.cpus",
-      .groups = CHECK_TRAINING | CHECK_CONTAINER,
-      .title = "CPUs per GPU",
-      .fn = training_cpus,
-      .doc = "Four usable CPUs a GPU (affinity, cpuset and quota counted): main thread, backward "
-             "thread and two loader workers." },
-    { .id = "training.numa",
-      .groups = CHECK_TRAINING,
-      .title = "GPUs over NUMA nodes",
-      .fn = training_numa,
-      .doc = "On a machine of several sockets, not all GPUs hang on one. NUMA nodes of one socket "
-             "(NPS4, SNC) count as one." },
-    { .id = "training.disk",
-      .groups = CHECK_TRAINING,
-      .title = "local disk",
-      .fn = training_disk,
-      .doc = "A local NVMe disk has room for one checkpoint as large as the GPUs' memory, and at "
-             "least 100 GiB." },
+    HEALTH_CHECK("training.cuda", CHECK_TRAINING, "CUDA", .fn = training_cuda,
+                 "The driver serves CUDA 12.1 or newer; a toolkit, when installed, is no older. "
+                 "Frameworks mostly bring their own, so no toolkit is needed."),
+    HEALTH_CHECK("training.cudnn", CHECK_TRAINING, "cuDNN", .fn = training_cudnn,
+                 "cuDNN 8.9 or newer, in the system or in a Python environment."),
+    HEALTH_CHECK("training.nccl", CHECK_TRAINING, "NCCL", .fn = training_nccl,
+                 "NCCL is found; 2.21 or newer chooses the RoCE GID itself."),
+    HEALTH_CHECK("training.framework", CHECK_TRAINING, "framework", .fn = training_framework,
+                 "PyTorch is found where the job would look."),
+    HEALTH_CHECK("training.runtime", CHECK_TRAINING, "container runtime", .fn = training_runtime,
+                 "When docker, podman, containerd or CRI-O is installed, so is NVIDIA's container "
+                 "toolkit."),
+    HEALTH_CHECK(
+        "training.dcgm", CHECK_TRAINING, "DCGM", .fn = training_dcgm,
+        "DCGM is installed: the deployment checklist asks for it, and its diagnosis is the "
+        "vendor's word on a suspect GPU."),
+    HEALTH_CHECK(
+        "training.shm", CHECK_TRAINING | CHECK_CONTAINER, "shared memory", .fn = training_shm,
+        "/dev/shm has 1 GiB a GPU (8 GiB are enough). NCCL and loader workers use it; the 64 "
+        "MiB of a plain container end in a bus error."),
+    HEALTH_CHECK("training.nofile", CHECK_TRAINING | CHECK_CONTAINER, "open files",
+                 .fn = training_nofile,
+                 "65,536 open files are allowed: loader workers hand tensors over as open files."),
+    HEALTH_CHECK("training.governor", CHECK_TRAINING, "CPU governor", .fn = training_governor,
+                 "The CPUs' frequency governor is performance."),
+    HEALTH_CHECK("training.thp", CHECK_TRAINING, "transparent huge pages", .fn = training_thp,
+                 "Transparent huge pages are not forbidden."),
+    HEALTH_CHECK("training.hugepages", CHECK_TRAINING, "reserved huge pages",
+                 .fn = training_hugepages,
+                 "No more than half of memory is kept for huge pages that nobody uses."),
+    HEALTH_CHECK("training.swap", CHECK_TRAINING, "swap", .fn = training_swap,
+                 "A Kubernetes node has no swap; elsewhere it is shown, not judged."),
+    HEALTH_CHECK(
+        "training.memory", CHECK_TRAINING | CHECK_CONTAINER, "host memory", .fn = training_memory,
+        "Memory, or the cgroup's limit of it, is at least 1.5 times the GPUs' (twice is the "
+        "usual advice, a DGX H200 has 1.8 times)."),
+    HEALTH_CHECK(
+        "training.cpus", CHECK_TRAINING | CHECK_CONTAINER, "CPUs per GPU", .fn = training_cpus,
+        "Four usable CPUs a GPU (affinity, cpuset and quota counted): main thread, backward "
+        "thread and two loader workers."),
+    HEALTH_CHECK(
+        "training.numa", CHECK_TRAINING, "GPUs over NUMA nodes", .fn = training_numa,
+        "On a machine of several sockets, not all GPUs hang on one. NUMA nodes of one socket "
+        "(NPS4, SNC) count as one."),
+    HEALTH_CHECK(
+        "training.disk", CHECK_TRAINING, "local disk", .fn = training_disk,
+        "A local NVMe disk has room for one checkpoint as large as the GPUs' memory, and at "
+        "least 100 GiB."),
 };
 
 const struct check_table checks_training = { rows, ARRAY_SIZE(rows) };

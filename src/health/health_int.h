@@ -29,6 +29,12 @@ struct health_check {
                  struct check_out *o);
 };
 
+/* A row.  `judge` is one of .fn, .gpu and .port with its function: `.gpu = gpu_heat`. */
+#define HEALTH_CHECK(id_, groups_, title_, judge, doc_)                                            \
+    {                                                                                              \
+        .id = (id_), .groups = (groups_), .title = (title_), .doc = (doc_), judge                  \
+    }
+
 struct check_table {
     const struct health_check *rows;
     size_t count;
