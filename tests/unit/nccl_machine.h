@@ -45,6 +45,11 @@ static inline struct machine *machine_new(void)
     return m;
 }
 
+static inline void machine_free(struct machine **m) /* for AUTO() */
+{
+    free(*m);
+}
+
 static inline void m_env(struct machine *m, const char *name, const char *value)
 {
     for (size_t i = 0; i < m->hw.place.env_count; i++)

@@ -24,6 +24,9 @@ static inline LargestIntegralType check_failed(const char *cond, const char *fil
     return 0;
 }
 
+/* AUTO(buf_release) struct buf b = { 0 };  is released where its block ends. */
+#define AUTO(release) __attribute__((cleanup(release)))
+
 /* TEST_MAIN(cmocka_unit_test(a), cmocka_unit_test(b)) */
 #define TEST_MAIN(...)                                                                             \
     int main(void)                                                                                 \

@@ -218,11 +218,10 @@ TEST(names_are_short)
 {
     static const char *const names[] = { "gpu1", "gpu2", "gpu3", "gpu7", "login", "n09", "n10" };
     struct hw_compare_set set = { { 0x7f } };
-    struct buf out = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
 
     hw_compare_names(&set, names, 7, &out);
     assert_string_equal(buf_str(&out), "gpu[1-3,7], login, n[09-10]");
-    buf_release(&out);
 }
 
 TEST_MAIN(cmocka_unit_test(identity_and_moment_are_no_differences),

@@ -45,7 +45,7 @@ TEST(every_check_is_well_formed)
 TEST(a_healthy_machine_has_nothing_to_complain)
 {
     static struct fx f;
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
 
     fx_good(&f);
     health_check(&f.hw, CHECK_ALL, NULL, &l);
@@ -53,7 +53,6 @@ TEST(a_healthy_machine_has_nothing_to_complain)
         if (l.rows[i].status == CHECK_WARN || l.rows[i].status == CHECK_FAIL)
             fail_msg("%s: %s", l.rows[i].id, l.rows[i].evidence);
     assert_int_equal(health_worst(&l), CHECK_PASS);
-    health_list_release(&l);
 }
 
 /* An inventory without a single fact: a few checks say what they see (no container, no
@@ -61,13 +60,12 @@ TEST(a_healthy_machine_has_nothing_to_complain)
 TEST(nothing_known_passes_nothing)
 {
     static const struct hw empty;
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
 
     health_check(&empty, CHECK_ALL, NULL, &l);
     for (size_t i = 0; i < l.rows_count; i++)
         if (l.rows[i].status == CHECK_PASS && !str_eq(l.rows[i].id, "container.where"))
             fail_msg("%s passes without a fact: %s", l.rows[i].id, l.rows[i].evidence);
-    health_list_release(&l);
 }
 
 /* GPUs about which the driver says nothing at all. */
@@ -76,21 +74,20 @@ TEST(silent_gpus_pass_nothing)
     struct hw_gpu gpus[2] = { { .index = maybe_of(0), .state = "ok" },
                               { .index = maybe_of(1), .state = "ok" } };
     struct hw hw = { .gpus = gpus, .gpus_count = 2 };
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
 
     health_check(&hw, CHECK_GPU, NULL, &l);
     for (size_t i = 0; i < l.rows_count; i++)
         if (l.rows[i].status == CHECK_PASS && !str_eq(l.rows[i].id, "gpu.present") &&
             !str_eq(l.rows[i].id, "gpu.visible") && !str_eq(l.rows[i].id, "gpu.errors"))
             fail_msg("%s passes without a fact: %s", l.rows[i].id, l.rows[i].evidence);
-    health_list_release(&l);
 }
 
 /* A check of several groups is answered once, under the first that was asked for. */
 TEST(a_check_is_answered_once)
 {
     static struct fx f;
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
     size_t n = 0;
 
     fx_good(&f);
@@ -105,7 +102,6 @@ TEST(a_check_is_answered_once)
     health_check(&f.hw, CHECK_CONTAINER, NULL, &l);
     assert_string_equal(fx_find(&l, "rdma.memlock", CHECK_PASS, "")->group, "container");
     assert_null(fx_find(&l, "rdma.devices", CHECK_PASS, ""));
-    health_list_release(&l);
 }
 
 enum { MANY = 20 };
@@ -114,7 +110,7 @@ TEST(gpus_with_one_answer_share_a_row)
 {
     static struct hw_gpu gpus[MANY];
     struct hw hw = { .gpus = gpus, .gpus_count = MANY };
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
 
     for (size_t i = 0; i < MANY; i++)
         gpus[i] = (struct hw_gpu){ .index = maybe_of((int64_t)i),
@@ -124,7 +120,6 @@ TEST(gpus_with_one_answer_share_a_row)
     assert_non_null(fx_find(&l, "gpu.ecc", CHECK_PASS, "GPU 0-3,5-6,9-19: ECC is on"));
     assert_non_null(fx_find(&l, "gpu.ecc", CHECK_WARN, "GPU 4,7-8: ECC is off"));
     assert_int_equal(fx_find(&l, "gpu.ecc", CHECK_PASS, "")->objects_count, MANY - 3);
-    health_list_release(&l);
 }
 
 TEST(ports_with_one_answer_share_a_row)
@@ -133,7 +128,7 @@ TEST(ports_with_one_answer_share_a_row)
     static struct hw_rdma_port ports[12];
     static char names[12][16];
     struct hw hw = { .rdma = devs, .rdma_count = 12 };
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
 
     for (size_t i = 0; i < 12; i++) {
         snprintf(names[i], sizeof(names[i]), "mlx5_%zu", i + (i > 6));
@@ -147,22 +142,20 @@ TEST(ports_with_one_answer_share_a_row)
         snprintf(names[i], sizeof(names[i]), "rdma%c", (int)('a' + i)); /* no number to fold by */
     health_check(&hw, CHECK_RDMA, NULL, &l);
     assert_non_null(fx_find(&l, "rdma.port", CHECK_FAIL, "rdmah/1 and 4 more: DOWN"));
-    health_list_release(&l);
 }
 
 static void print_all(struct fx *f, struct term term, struct buf *out)
 {
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
 
     health_check(&f->hw, CHECK_GPU | CHECK_RDMA, NULL, &l);
     health_print(&l, &term, out);
-    health_list_release(&l);
 }
 
 TEST(lines_for_people)
 {
     static struct fx f;
-    struct buf out = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
 
     fx_good(&f);
     f.gpus[1].ecc = f.gpus[1].ecc_pending = maybe_of(0);
@@ -180,7 +173,6 @@ TEST(lines_for_people)
     buf_reset(&out);
     print_all(&f, (struct term){ .colour = true, .width = 100 }, &out);
     assert_non_null(strstr(out.data, "\033["));
-    buf_release(&out);
 }
 
 /* No line is wider than the terminal, unless a word alone is. */
@@ -192,22 +184,21 @@ TEST(lines_wrap_at_the_terminal)
     fx_good(&f);
     f.gpus[1].state = "lost";
     for (size_t i = 0; i < ARRAY_SIZE(widths); i++) {
-        struct buf out = { 0 };
+        AUTO(buf_release) struct buf out = { 0 };
 
         print_all(&f, (struct term){ .width = widths[i] }, &out);
         for (const char *p = out.data; *p; p += strcspn(p, "\n") + 1)
             if ((int)strcspn(p, "\n") > widths[i] + 4) /* "°" is two bytes */
                 fail_msg("width %d: %.*s", widths[i], (int)strcspn(p, "\n"), p);
-        buf_release(&out);
     }
 }
 
 TEST(json_reads_back)
 {
     static struct fx f;
-    struct health_list l = { 0 };
-    struct arena a = { 0 };
-    struct buf out = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
     struct json *doc;
     const struct json *first;
 
@@ -224,14 +215,11 @@ TEST(json_reads_back)
     assert_string_equal(json_str(json_get(first, "id")), "gpu.present");
     assert_string_equal(json_str(json_get(first, "status")), "pass");
     assert_int_equal(json_get(first, "remedy")->type, JSON_NULL);
-    buf_release(&out);
-    arena_release(&a);
-    health_list_release(&l);
 }
 
 TEST(the_page_names_every_check)
 {
-    struct buf out = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
 
     health_doc(&out);
     for (size_t t = 0; t < ARRAY_SIZE(tables); t++)
@@ -241,7 +229,6 @@ TEST(the_page_names_every_check)
             snprintf(head, sizeof(head), "\n### %s: ", tables[t]->rows[i].id);
             assert_non_null(strstr(out.data, head));
         }
-    buf_release(&out);
 }
 
 TEST(versions)

@@ -760,13 +760,12 @@ TEST(the_probe_never_runs_for_a_captured_machine)
 {
     static struct fx f;
     struct health_opts opts = { .deep = true, .plugin_dir = "/nonexistent" };
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
 
     fx_good(&f);
     captured(&f);
     health_check(&f.hw, CHECK_GPU, &opts, &l);
     assert_non_null(fx_find(&l, "gpu.cuda-runs", CHECK_SKIP, "captured"));
-    health_list_release(&l);
 }
 
 TEST_MAIN(cmocka_unit_test(one_gpu_and_the_driver), cmocka_unit_test(as_the_data_sheet_says),

@@ -37,7 +37,7 @@ TEST(devices_go_through_a_line_unchanged)
                                     .copy_gbps = 4123.25,
                                     .error = "cudaMemcpy: an illegal access (700)" };
     struct stoker_cuda_device back = { 0 };
-    struct buf line = { 0 };
+    AUTO(buf_release) struct buf line = { 0 };
 
     plugin_device_write(&d, &line);
     assert_int_equal(line.data[line.len - 1], '\n');
@@ -47,7 +47,6 @@ TEST(devices_go_through_a_line_unchanged)
     assert_string_equal(back.error, d.error);
     assert_true(back.mem_bytes == UINT64_MAX && back.sms_used == 131 && back.bad_words == 1);
     assert_true(back.copy_gbps == d.copy_gbps);
-    buf_release(&line);
 }
 
 TEST(other_lines_are_refused)
@@ -114,7 +113,7 @@ TEST(the_check_answers_for_each_kind)
         struct health_opts opts = { .deep = true,
                                     .plugin_dir = fake_dir(rows[i].kind),
                                     .plugin_stall_ms = STALL_MS };
-        struct health_list l = { 0 };
+        AUTO(health_list_release) struct health_list l = { 0 };
 
         if (rows[i].want == CHECK_SKIP && access("/usr/lib/stoker/stoker-cuda.so", F_OK) == 0)
             continue;
@@ -125,7 +124,6 @@ TEST(the_check_answers_for_each_kind)
                     print_error("%s\n", l.rows[k].evidence);
             fail_msg("%s wants '%s'", rows[i].kind, rows[i].seen);
         }
-        health_list_release(&l);
     }
 }
 
@@ -134,11 +132,10 @@ TEST(no_gpu_no_fault)
 {
     struct health_opts opts = { .deep = true, .plugin_dir = fake_dir("no_start") };
     static const struct hw empty;
-    struct health_list l = { 0 };
+    AUTO(health_list_release) struct health_list l = { 0 };
 
     health_check(&empty, CHECK_GPU, &opts, &l);
     assert_non_null(fx_find(&l, "gpu.cuda-runs", CHECK_SKIP, "no CUDA driver on this machine"));
-    health_list_release(&l);
 }
 
 TEST_MAIN(cmocka_unit_test(devices_go_through_a_line_unchanged),

@@ -593,7 +593,7 @@ TEST(memlock_remedies)
     static struct fx f;
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct health_list l = { 0 };
+        AUTO(health_list_release) struct health_list l = { 0 };
         const struct check_result *r;
 
         fx_good(&f);
@@ -604,7 +604,6 @@ TEST(memlock_remedies)
         r = fx_find(&l, "rdma.memlock", CHECK_FAIL, "soft");
         assert_non_null(r);
         assert_non_null(strstr(r->remedy, cases[i].want));
-        health_list_release(&l);
     }
 }
 

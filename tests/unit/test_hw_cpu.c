@@ -93,7 +93,7 @@ static void check_two_sockets(struct hw_cpu *cpu)
 TEST(two_sockets_by_siblings_and_by_ids)
 {
     for (int siblings = 0; siblings < 2; siblings++) {
-        struct box x;
+        AUTO(box_release) struct box x;
 
         two_sockets(&x, siblings);
         box_file(&x, "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "3800000\n");
@@ -106,13 +106,12 @@ TEST(two_sockets_by_siblings_and_by_ids)
         assert_string_equal(x.hw.cpu.governor, "performance");
         assert_int_equal(x.hw.cpu.mhz_max.v, 3800);
         assert_int_equal(x.hw.cpu.flags_count, 5);
-        box_release(&x);
     }
 }
 
 TEST(a_capture_with_one_cpu_uses_cpuinfo)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, "/proc/cpuinfo", cpuinfo);
@@ -121,12 +120,11 @@ TEST(a_capture_with_one_cpu_uses_cpuinfo)
     BOX_PROBE(&x, hw_src_cpu);
     assert_int_equal(x.hw.cpu.sockets.v, 2);
     assert_int_equal(x.hw.cpu.cores.v, 4);
-    box_release(&x);
 }
 
 TEST(nothing_is_unknown_not_zero)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     BOX_PROBE(&x, hw_src_cpu, hw_src_memory);
@@ -135,12 +133,11 @@ TEST(nothing_is_unknown_not_zero)
     assert_null(x.hw.cpu.model);
     assert_false(x.hw.memory.total_bytes.known);
     assert_int_equal(x.hw.numa_count, 0);
-    box_release(&x);
 }
 
 TEST(hostile_files)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     char big[40000];
 
     memset(big, 0xff, sizeof(big));
@@ -166,12 +163,11 @@ TEST(hostile_files)
     assert_false(x.hw.numa[0].distances[1].known);
     for (size_t i = 0; i < x.hw.cpu.caches_count; i++)
         assert_false(x.hw.cpu.caches[i].size_bytes.known);
-    box_release(&x);
 }
 
 TEST(nodes_and_memory)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, "/sys/devices/system/node/node0/cpulist", "0-3\n");
@@ -201,12 +197,11 @@ TEST(nodes_and_memory)
     assert_int_equal(x.hw.memory.available_bytes.v, 1000 << 10);
     assert_true(maybe_is(x.hw.memory.swap_bytes, 0));
     assert_string_equal(x.hw.memory.thp, "madvise");
-    box_release(&x);
 }
 
 TEST(arm)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, "/proc/cpuinfo",
@@ -217,7 +212,6 @@ TEST(arm)
     assert_string_equal(x.hw.cpu.model, "Neoverse-V2");
     assert_string_equal(x.hw.cpu.arch, "aarch64");
     assert_int_equal(x.hw.cpu.flags_count, 3);
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(cpu_lists), cmocka_unit_test(two_sockets_by_siblings_and_by_ids),

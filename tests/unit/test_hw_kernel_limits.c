@@ -13,7 +13,7 @@ static const char closed_driver[] =
 /* -1: unknown */
 static void check_dmabuf(const char *kernel, const char *driver, int want, const char *why)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     if (driver)
@@ -22,7 +22,6 @@ static void check_dmabuf(const char *kernel, const char *driver, int want, const
     BOX_PROBE(&x, hw_src_limits);
     assert_int_equal(maybe_or(x.hw.limits.dmabuf, -1), want);
     assert_non_null(strstr(x.hw.limits.dmabuf_why, why));
-    box_release(&x);
 }
 
 TEST(dma_buf)
@@ -41,26 +40,24 @@ TEST(dma_buf)
 
 TEST(the_driver_is_named)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, "/proc/driver/nvidia/version", closed_driver);
     BOX_PROBE(&x, hw_src_limits);
     assert_string_equal(x.hw.nvidia.kernel_module, "proprietary");
     assert_string_equal(x.hw.nvidia.driver_version, "535.104.05");
-    box_release(&x);
 }
 
 static void check_peermem(const char *file, const char *want)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, file, "1.3\n");
     BOX_PROBE(&x, hw_src_limits);
     assert_string_equal(x.hw.limits.peermem, want);
     assert_string_equal(x.hw.limits.peermem_version, "1.3");
-    box_release(&x);
 }
 
 TEST(peer_memory)
@@ -72,7 +69,7 @@ TEST(peer_memory)
 
 TEST(nothing_seen)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_limits *l = &x.hw.limits;
 
     box_init(&x);
@@ -84,7 +81,6 @@ TEST(nothing_seen)
     assert_false(l->acs_bridges.known);
     assert_false(l->memlock_bytes.known);
     assert_false(l->numa_balancing.known);
-    box_release(&x);
 }
 
 static void check_iommu(const char *type, const char *cmdline, const char *want)
@@ -92,7 +88,7 @@ static void check_iommu(const char *type, const char *cmdline, const char *want)
     struct hw_pci gpu = { .bdf = "0000:1b:00.0",
                           .class_ = maybe_of(0x030200),
                           .iommu_group = maybe_of(7) };
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     x.hw.pci = &gpu;
@@ -104,12 +100,11 @@ static void check_iommu(const char *type, const char *cmdline, const char *want)
     BOX_PROBE(&x, hw_src_limits);
     assert_true(maybe_is(x.hw.limits.iommu, 1));
     assert_true(str_eq(x.hw.limits.iommu_mode, want));
-    box_release(&x);
 }
 
 TEST(iommu)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     check_iommu("DMA-FQ\n", "quiet\n", "translated");
     check_iommu("identity\n", "quiet\n", "passthrough");
@@ -124,7 +119,6 @@ TEST(iommu)
     BOX_PROBE(&x, hw_src_limits);
     assert_true(maybe_is(x.hw.limits.iommu, 0));
     assert_int_equal(x.hw.limits.uverbs.v, 2);
-    box_release(&x);
 }
 
 TEST(acs_and_command_line)
@@ -136,7 +130,7 @@ TEST(acs_and_command_line)
         { .bdf = "0000:01:00.0", .class_ = maybe_of(0x020000), .acs = maybe_of(1) },
     };
     struct hw_self_fs shm = { .target = "/dev/shm", .size_bytes = maybe_of(65536) };
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     x.hw.pci = pci;
@@ -156,7 +150,6 @@ TEST(acs_and_command_line)
     assert_int_equal(x.hw.limits.shm_bytes.v, 65536);
     assert_true(maybe_is(x.hw.limits.memlock_bytes, -1));
     assert_false(x.hw.limits.nofile.known);
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(dma_buf), cmocka_unit_test(the_driver_is_named),

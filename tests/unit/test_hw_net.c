@@ -32,7 +32,7 @@ TEST(a_physical_interface)
         { .ifname = "eth0", .family = "inet6", .addr = "fe80::1", .prefix = { 64, true } },
     };
     struct hw_self_if ifs[] = { { .name = "eth0", .up = { 1, true }, .running = { 0, true } } };
-    struct box x;
+    AUTO(box_release) struct box x;
     char fn[ROOT_PATH_MAX];
     const struct hw_net *n;
 
@@ -61,13 +61,12 @@ TEST(a_physical_interface)
     assert_int_equal(n->addrs_count, 2);
     assert_string_equal(n->addrs[1].addr, "fe80::1");
     CHECK(!n->default_route.known); /* no route file was there */
-    box_release(&x);
 }
 
 /* virtio: the device is below the PCI function, which alone knows the NUMA node. */
 TEST(a_virtio_interface)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     char fn[ROOT_PATH_MAX];
 
     box_init(&x);
@@ -85,7 +84,6 @@ TEST(a_virtio_interface)
     CHECK(maybe_is(get(&x, "ens3")->numa, 0));
     CHECK(!get(&x, "ens3")->speed_mbps.known);
     CHECK(maybe_is(get(&x, "ens3")->up, 1) && !get(&x, "ens3")->running.known);
-    box_release(&x);
 }
 
 TEST(kinds)
@@ -109,7 +107,7 @@ TEST(kinds)
         { "odd0", "1\n", "uevent", "XDEVTYPE=vlan\n", "virtual" },
         { "odd1", "1\n", "uevent", "DEVTYPE=vlan", "virtual" }, /* the line has no end */
     };
-    struct box x;
+    AUTO(box_release) struct box x;
     char dir[64];
 
     box_init(&x);
@@ -127,13 +125,12 @@ TEST(kinds)
         assert_string_equal(get(&x, rows[i].name)->kind, rows[i].want);
     assert_string_equal(get(&x, "old.7")->kind, "vlan");
     assert_null(hw_find_net(&x.hw, "bonding_masters"));
-    box_release(&x);
 }
 
 TEST(speed_that_cannot_be_read)
 {
     static const char *const texts[] = { "-1\n", "4294967295\n", "0\n", "fast\n", "" };
-    struct box x;
+    AUTO(box_release) struct box x;
     char dir[64], name[16];
 
     box_init(&x);
@@ -150,7 +147,6 @@ TEST(speed_that_cannot_be_read)
     assert_int_equal(x.hw.nets_count, 6);
     for (size_t i = 0; i < x.hw.nets_count; i++)
         CHECK(!x.hw.nets[i].speed_mbps.known);
-    box_release(&x);
 }
 
 static const char routes4[] =
@@ -168,7 +164,7 @@ static const char routes4[] =
 TEST(routes_of_ipv4)
 {
     const struct hw_route *r;
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_if(&x, "eth0", "2\n", "1\n");
@@ -191,7 +187,6 @@ TEST(routes_of_ipv4)
     CHECK(maybe_is(get(&x, "eth0")->default_route, 1));
     CHECK(maybe_is(get(&x, "eth1")->default_route, 0));
     CHECK(maybe_is(get(&x, "net1")->default_route, 0));
-    box_release(&x);
 }
 
 #define ZEROS "00000000000000000000000000000000"
@@ -207,7 +202,7 @@ static const char routes6[] =
 
 TEST(routes_of_ipv6)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_if(&x, "eth0", "2\n", "1\n");
@@ -218,12 +213,11 @@ TEST(routes_of_ipv6)
     CHECK(maybe_is(x.hw.routes[0].prefix, 64) && maybe_is(x.hw.routes[0].metric, 256));
     assert_string_equal(x.hw.routes[1].gateway, "fe80::1");
     CHECK(maybe_is(get(&x, "eth0")->default_route, 1));
-    box_release(&x);
 }
 
 TEST(more_than_it_keeps)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     char name[32];
     struct buf text = { 0 };
 
@@ -240,13 +234,12 @@ TEST(more_than_it_keeps)
     assert_int_equal(x.hw.nets_count, 512);
     assert_int_equal(x.hw.routes_count, 1024);
     assert_int_equal(x.hw.notes_count, 2);
-    box_release(&x);
 }
 
 /* Names that the kernel never gives do not reach a variable or a command. */
 TEST(names_that_are_none)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_if(&x, "eth0", "2\n", "1\n");
@@ -260,18 +253,16 @@ TEST(names_that_are_none)
     assert_int_equal(x.hw.routes_count, 0);
     assert_int_equal(x.hw.notes_count, 1);
     assert_string_equal(x.hw.notes[0].text, "3 names in '/sys/class/net' are no interface names");
-    box_release(&x);
 }
 
 TEST(nothing_there)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     BOX_PROBE(&x, hw_src_net);
     assert_int_equal(x.hw.nets_count, 0);
     assert_int_equal(x.hw.notes_count, 2);
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(a_physical_interface), cmocka_unit_test(a_virtio_interface),

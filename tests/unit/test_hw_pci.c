@@ -55,7 +55,7 @@ TEST(bdf_keys)
 
 TEST(bdf_in_a_path)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
 
     assert_string_equal(hw_bdf_of_path(&a, "/sys/devices/pci0000:00/0000:00:03.0/virtio0"),
                         "0000:00:03.0");
@@ -63,12 +63,11 @@ TEST(bdf_in_a_path)
                         "0000:01:00.1");
     assert_null(hw_bdf_of_path(&a, "/sys/devices/virtual/net/lo"));
     assert_null(hw_bdf_of_path(&a, ""));
-    arena_release(&a);
 }
 
 TEST(keeps_a_gpu_and_the_bridges_above)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     char gpu[ROOT_PATH_MAX];
     const struct hw_pci *p;
 
@@ -96,7 +95,6 @@ TEST(keeps_a_gpu_and_the_bridges_above)
     assert_string_equal(get(&x, "0000:15:01.0")->root, "pci0000:15");
     assert_string_equal(x.hw.pci[0].bdf, "0000:15:01.0"); /* sorted by address */
     CHECK(maybe_is(x.hw.nvidia.nvswitches, 0));
-    box_release(&x);
 }
 
 TEST(classes_that_are_kept)
@@ -114,7 +112,7 @@ TEST(classes_that_are_kept)
         { "0x8086\n", "garbage\n", false },  { "-5\n", "-1\n", false },
         { "0x8086\n", "", false },
     };
-    struct box x;
+    AUTO(box_release) struct box x;
     char bdf[16];
 
     box_init(&x);
@@ -128,12 +126,11 @@ TEST(classes_that_are_kept)
         CHECK((hw_find_pci(&x.hw, bdf) != NULL) == rows[i].kept);
     }
     CHECK(maybe_is(x.hw.nvidia.nvswitches, 1));
-    box_release(&x);
 }
 
 TEST(unknown_is_not_zero)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     char gpu[ROOT_PATH_MAX];
     const struct hw_pci *p;
 
@@ -148,12 +145,11 @@ TEST(unknown_is_not_zero)
     p = get(&x, "0000:1b:00.0");
     CHECK(!p->numa.known && !p->link_speed && !p->link_speed_max);
     CHECK(!p->link_width.known && !p->link_width_max.known);
-    box_release(&x);
 }
 
 TEST(no_pci_is_unknown)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_dir(&x, "/sys/class");
@@ -161,13 +157,12 @@ TEST(no_pci_is_unknown)
     assert_int_equal(x.hw.pci_count, 0);
     CHECK(!x.hw.nvidia.nvswitches.known);
     assert_int_equal(x.hw.notes_count, 1);
-    box_release(&x);
 }
 
 TEST(a_gpu_off_the_bus_is_not_alive)
 {
     unsigned char dead[64], live[64] = { 0xde, 0x10 };
-    struct box x;
+    AUTO(box_release) struct box x;
     char gpu[ROOT_PATH_MAX], other[ROOT_PATH_MAX], path[ROOT_PATH_MAX + 8];
 
     memset(dead, 0xff, sizeof(dead));
@@ -181,14 +176,13 @@ TEST(a_gpu_off_the_bus_is_not_alive)
     BOX_PROBE(&x, hw_src_pci);
     CHECK(maybe_is(get(&x, "0000:1b:00.0")->alive, 0));
     CHECK(maybe_is(get(&x, "0000:2a:00.0")->alive, 1));
-    box_release(&x);
 }
 
 /* The vendor field of a virtual function reads as all ones in config space. */
 TEST(a_virtual_function_is_alive)
 {
     unsigned char cfg[64] = { 0xff, 0xff, 0xff, 0xff, 0x06, 0x04 };
-    struct box x;
+    AUTO(box_release) struct box x;
     char pf[ROOT_PATH_MAX], vf[ROOT_PATH_MAX], path[ROOT_PATH_MAX + 8];
 
     box_init(&x);
@@ -205,7 +199,6 @@ TEST(a_virtual_function_is_alive)
     assert_string_equal(get(&x, "0000:1c:00.2")->physfn, "0000:1c:00.0");
     CHECK(maybe_is(get(&x, "0000:1c:00.0")->vfs, 8));
     CHECK(maybe_is(get(&x, "0000:1c:00.0")->vfs_max, 16));
-    box_release(&x);
 }
 
 static void put_u32(unsigned char *p, uint32_t v)
@@ -256,7 +249,7 @@ TEST(acs_from_config_space)
 TEST(a_capability_list_in_a_circle_ends)
 {
     unsigned char cfg[4096] = { 0x86, 0x80 };
-    struct box x;
+    AUTO(box_release) struct box x;
     char gpu[ROOT_PATH_MAX];
 
     put_u32(cfg + 0x100, 0x0001 | 1 << 16 | UINT32_C(0x200) << 20);
@@ -266,14 +259,13 @@ TEST(a_capability_list_in_a_circle_ends)
     box_bytes(&x, "/sys/devices/pci0000:15/0000:15:01.0/config", cfg, sizeof(cfg));
     BOX_PROBE(&x, hw_src_pci);
     CHECK(!get(&x, "0000:15:01.0")->acs.known);
-    box_release(&x);
 }
 
 /* A hypervisor hides a capability by giving it the number 0 and keeping the link. */
 TEST(a_hidden_capability_is_passed_over)
 {
     unsigned char cfg[4096] = { 0x86, 0x80 };
-    struct box x;
+    AUTO(box_release) struct box x;
     char gpu[ROOT_PATH_MAX];
 
     put_u32(cfg + 0x100, UINT32_C(0x12c) << 20);
@@ -284,12 +276,11 @@ TEST(a_hidden_capability_is_passed_over)
     box_bytes(&x, "/sys/devices/pci0000:15/0000:15:01.0/config", cfg, sizeof(cfg));
     BOX_PROBE(&x, hw_src_pci);
     CHECK(maybe_is(get(&x, "0000:15:01.0")->acs, 1));
-    box_release(&x);
 }
 
 TEST(a_domain_below_a_device)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     const struct hw_pci *p;
 
     box_init(&x);
@@ -303,13 +294,12 @@ TEST(a_domain_below_a_device)
     assert_string_equal(p->parent, "10000:e0:06.0");
     assert_string_equal(p->root, "pci10000:e0");
     assert_null(get(&x, "10000:e0:06.0")->parent);
-    box_release(&x);
 }
 
 /* Directories instead of links, and links that lead nowhere or in a circle. */
 TEST(odd_trees)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     const struct hw_pci *p;
 
     box_init(&x);
@@ -323,7 +313,6 @@ TEST(odd_trees)
     assert_int_equal(x.hw.pci_count, 1);
     p = get(&x, "0000:01:00.0");
     CHECK(!p->parent && !p->root);
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(bdf_keys), cmocka_unit_test(bdf_in_a_path),

@@ -214,7 +214,7 @@ TEST(matrix_has_gpus_then_nics)
                      .nets_count = 1,
                      .distances = dist,
                      .distances_count = 2 };
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     gpus[0].cpus = "0-47";
     hw_show_topo(&hw, &b);
@@ -224,14 +224,13 @@ TEST(matrix_has_gpus_then_nics)
     CHECK(says(buf_str(&b), "NIC0 PIX NODE - X"));
     CHECK(says(buf_str(&b), "(3b:00): GPU at 0000:3b:00.0, lost"));
     CHECK(says(buf_str(&b), "NIC0: mlx5_0 NIC1: eno1 (no RDMA)"));
-    buf_release(&b);
 }
 
 TEST(matrix_of_nothing_and_of_too_much)
 {
     static struct hw_gpu gpus[100];
     struct hw hw = { 0 };
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     hw_show_topo(&hw, &b);
     CHECK(says(buf_str(&b), "no GPU and no PCI network device"));
@@ -242,7 +241,6 @@ TEST(matrix_of_nothing_and_of_too_much)
     hw.gpus_count = 100;
     hw_show_topo(&hw, &b);
     CHECK(says(buf_str(&b), "28 more GPUs do not fit"));
-    buf_release(&b);
 }
 
 TEST(another_modules_lines_stand_before_the_notes)
@@ -252,11 +250,10 @@ TEST(another_modules_lines_stand_before_the_notes)
     const struct term term = { .width = 80 };
     struct hw_note note = { .source = "rdma", .text = "no permission" };
     struct hw hw = { .notes = &note, .notes_count = 1 };
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     hw_show(&hw, &term, &extra, &b);
     CHECK(says(buf_str(&b), "NCCL RDMA over mlx5_0 Notes rdma: no permission"));
-    buf_release(&b);
 }
 
 TEST_MAIN(cmocka_unit_test(an_empty_inventory_claims_nothing), cmocka_unit_test(no_gpu_says_why),

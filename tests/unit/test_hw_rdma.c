@@ -74,7 +74,7 @@ TEST(an_infiniband_device)
 {
     const struct hw_rdma *r;
     const struct hw_rdma_port *p;
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_dev(&x, "pci0000:15/0000:15:01.0", "0000:18:00.0", "mlx5_0");
@@ -101,7 +101,6 @@ TEST(an_infiniband_device)
     CHECK(maybe_is(p->lid, 0x1f) && maybe_is(p->sm_lid, 1));
     assert_int_equal(p->gids_count, 1);
     assert_null(p->gids[0].ndev);
-    box_release(&x);
 }
 
 TEST(rates)
@@ -123,7 +122,7 @@ TEST(rates)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct box x;
+        AUTO(box_release) struct box x;
         struct maybe got;
         box_init(&x);
         add_dev(&x, "pci0000:15", "0000:18:00.0", "mlx5_0");
@@ -131,7 +130,6 @@ TEST(rates)
         BOX_PROBE(&x, hw_src_rdma);
         got = get(&x, "mlx5_0")->ports[0].rate_mbps;
         CHECK(maybe_or(got, -1) == rows[i].want);
-        box_release(&x);
     }
 }
 
@@ -141,7 +139,7 @@ TEST(a_gid_table_with_holes)
 {
     struct hw_net nets[] = { { .name = "net1", .kind = "physical", .bdf = "0000:18:00.0" } };
     const struct hw_rdma_port *p;
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_dev(&x, "pci0000:15", "0000:18:00.0", "mlx5_0");
@@ -169,14 +167,13 @@ TEST(a_gid_table_with_holes)
     assert_string_equal(p->gids[1].ndev, "net1");
     assert_null(p->gids[2].type); /* the slot went away between the two reads */
     assert_string_equal(nets[0].rdma, "mlx5_0");
-    box_release(&x);
 }
 
 /* Names are those of sysfs, never a heading such as "1 HCA found:"; devices that are
  * down or slow are there and say so. */
 TEST(every_device_is_listed_with_its_state)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_dev(&x, "pci0000:15", "0000:18:00.0", "mlx5_0");
@@ -192,7 +189,6 @@ TEST(every_device_is_listed_with_its_state)
     assert_string_equal(get(&x, "mlx5_1")->ports[0].state, "DOWN");
     assert_string_equal(get(&x, "mlx5_10")->ports[0].state, "INIT");
     CHECK(maybe_is(get(&x, "mlx5_10")->ports[0].rate_mbps, 25000));
-    box_release(&x);
 }
 
 TEST(a_virtual_function)
@@ -200,7 +196,7 @@ TEST(a_virtual_function)
     struct hw_net nets[] = { { .name = "net1", .kind = "physical", .bdf = "0000:18:00.2" },
                              { .name = "net1v", .kind = "vlan" } };
     const struct hw_rdma *r;
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_dev(&x, "pci0000:15", "0000:18:00.2", "mlx5_4");
@@ -220,7 +216,6 @@ TEST(a_virtual_function)
     assert_string_equal(r->netdevs[1], "net1v");
     assert_string_equal(nets[0].rdma, "mlx5_4");
     assert_string_equal(nets[1].rdma, "mlx5_4");
-    box_release(&x);
 }
 
 /* A shared adapter seen from a pod: its table lists interfaces of the host and of other
@@ -235,7 +230,7 @@ TEST(names_of_other_namespaces)
         { .name = "net2", .kind = "physical", .bdf = "0000:77:00.1" },
     };
     const struct hw_rdma_port *p;
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_dev(&x, "pci0000:15", "0000:18:00.0", "mlx5_0");
@@ -255,7 +250,6 @@ TEST(names_of_other_namespaces)
     assert_int_equal(get(&x, "mlx5_0")->netdevs_count, 1);
     assert_string_equal(nets[1].rdma, "mlx5_0");
     CHECK(!nets[0].rdma && !nets[2].rdma);
-    box_release(&x);
 }
 
 /* The default GIDs of a bond come from its hardware address. */
@@ -269,7 +263,7 @@ TEST(a_bond_by_its_hardware_address)
                                .addrs_count = 1 },
                              { .name = "eth2", .kind = "physical", .bdf = "0000:18:00.0" } };
     const struct hw_rdma *r;
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     add_dev(&x, "pci0000:15", "0000:18:00.0", "mlx5_bond_0");
@@ -284,14 +278,13 @@ TEST(a_bond_by_its_hardware_address)
     assert_string_equal(r->netdevs[0], "eth2");
     assert_string_equal(nets[0].rdma, "mlx5_bond_0");
     assert_string_equal(nets[1].rdma, "mlx5_bond_0");
-    box_release(&x);
 }
 
 /* EFA: no GID types, no link layer of the two, no network device. */
 TEST(an_adapter_that_tells_little)
 {
     const struct hw_rdma *r;
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_pci(&x, "pci0000:00", "0000:00:06.0", "0x1d0f\n", "0x020000\n", NULL);
@@ -309,7 +302,6 @@ TEST(an_adapter_that_tells_little)
     CHECK(!r->ports[0].link_layer && !r->ports[0].rate_mbps.known && !r->ports[0].lid.known);
     assert_int_equal(r->ports[0].gids_count, 1);
     CHECK(!r->ports[0].gids[0].type && !r->ports[0].gids[0].ndev);
-    box_release(&x);
 }
 
 /* Software RoCE: no PCI function; whether it is a virtual one is not a question. */
@@ -321,7 +313,7 @@ TEST(a_software_device)
                                .bdf = "0000:00:03.0",
                                .addrs = addrs,
                                .addrs_count = 1 } };
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, "/sys/class/infiniband/rxe0/node_type", "1: CA\n");
@@ -332,23 +324,21 @@ TEST(a_software_device)
     BOX_PROBE(&x, hw_src_rdma);
     CHECK(!get(&x, "rxe0")->bdf && !get(&x, "rxe0")->vf.known);
     assert_string_equal(nets[0].rdma, "rxe0");
-    box_release(&x);
 }
 
 TEST(no_rdma_is_no_fault)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     BOX_PROBE(&x, hw_src_rdma);
     assert_int_equal(x.hw.rdma_count, 0);
     assert_int_equal(x.hw.notes_count, 0);
-    box_release(&x);
 }
 
 TEST(names_and_ports_that_are_none)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, "/sys/class/infiniband/1 HCA found:/node_type", "1: CA\n");
@@ -363,13 +353,12 @@ TEST(names_and_ports_that_are_none)
     assert_int_equal(x.hw.rdma[0].ports_count, 1);
     CHECK(maybe_is(x.hw.rdma[0].ports[0].port, 2));
     assert_int_equal(x.hw.notes_count, 1);
-    box_release(&x);
 }
 
 /* Ten adapters with full tables of 256 slots, as a large node has them. */
 TEST(large_tables_are_quick)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     char name[16], bdf[16];
     int64_t start;
 
@@ -388,7 +377,6 @@ TEST(large_tables_are_quick)
     assert_int_equal(x.hw.rdma_count, 10);
     assert_int_equal(x.hw.rdma[9].ports[0].gids_count, 4);
     CHECK(clock_mono_ms() - start < 5000); /* a bound for sanitizers on a busy machine */
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(an_infiniband_device), cmocka_unit_test(rates),

@@ -19,7 +19,7 @@ static struct hw_place *probe(struct box *x)
 
 TEST(group_v2_takes_the_tightest_level)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_place *p;
 
     start(&x);
@@ -43,12 +43,11 @@ TEST(group_v2_takes_the_tightest_level)
     assert_int_equal(p->cpus_usable.v, 12);
     assert_string_equal(p->os, "Ubuntu 22.04.4 LTS");
     assert_null(p->hypervisor);
-    box_release(&x);
 }
 
 TEST(group_v1_in_a_container_without_namespace)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_place *p;
 
     start(&x);
@@ -71,12 +70,11 @@ TEST(group_v1_in_a_container_without_namespace)
     assert_int_equal(p->mem_limit_bytes.v, 4096000);
     assert_string_equal(p->cpuset, "0-3");
     assert_string_equal(p->container, "docker");
-    box_release(&x);
 }
 
 TEST(no_limit_is_unknown)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_place *p;
 
     start(&x);
@@ -92,12 +90,11 @@ TEST(no_limit_is_unknown)
     assert_false(p->mem_limit_bytes.known);
     assert_int_equal(p->cpus_usable.v, 128);
     assert_null(p->container);
-    box_release(&x);
 }
 
 TEST(a_pod)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_place *p;
 
     start(&x);
@@ -117,12 +114,11 @@ TEST(a_pod)
     assert_int_equal(p->cgroup.v, 2);
     assert_int_equal(p->cpus_usable.v, 64);
     assert_null(p->slurm_job);
-    box_release(&x);
 }
 
 TEST(a_slurm_job)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_place *p;
 
     start(&x);
@@ -139,12 +135,11 @@ TEST(a_slurm_job)
     assert_int_equal(p->cpus_usable.v, 16);
     assert_false(p->cgroup.known);
     assert_null(p->k8s_pod);
-    box_release(&x);
 }
 
 TEST(an_image_on_a_disk_is_no_container)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     start(&x);
     box_file(&x, "/.dockerenv", "");
@@ -155,14 +150,13 @@ TEST(an_image_on_a_disk_is_no_container)
     start(&x);
     box_file(&x, "/.dockerenv", "");
     assert_string_equal(probe(&x)->container, "docker");
-    box_release(&x);
 }
 
 static void check_hypervisor(const char *flags, const char *vendor, const char *product,
                              const char *want)
 {
     char text[128];
-    struct box x;
+    AUTO(box_release) struct box x;
 
     start(&x);
     snprintf(text, sizeof(text), "processor : 0\nflags\t: %s\n\n", flags);
@@ -175,7 +169,6 @@ static void check_hypervisor(const char *flags, const char *vendor, const char *
         assert_string_equal(probe(&x)->hypervisor, want);
     else
         assert_null(probe(&x)->hypervisor);
-    box_release(&x);
 }
 
 TEST(hypervisors)
@@ -190,7 +183,7 @@ TEST(hypervisors)
 
 TEST(hostile_groups)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_place *p;
 
     start(&x);
@@ -207,7 +200,6 @@ TEST(hostile_groups)
     assert_false(p->mem_limit_bytes.known);
     assert_false(p->pids_limit.known);
     assert_int_equal(p->cpus_usable.v, 128);
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(group_v2_takes_the_tightest_level),

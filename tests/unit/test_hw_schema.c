@@ -155,7 +155,7 @@ static struct hw *round_trip(const struct hw *hw, struct buf *once)
 TEST(a_full_inventory_survives)
 {
     struct hw *hw = xcalloc(1, sizeof(*hw)), *back;
-    struct buf text = { 0 };
+    AUTO(buf_release) struct buf text = { 0 };
     int next = 1;
 
     fill(&hw->arena, &hw_table, hw, &next);
@@ -167,13 +167,12 @@ TEST(a_full_inventory_survives)
     assert_non_null(strstr(text.data, "\"class\":"));
     hw_free(hw);
     hw_free(back);
-    buf_release(&text);
 }
 
 TEST(an_empty_inventory_is_all_unknown)
 {
     struct hw *hw = xcalloc(1, sizeof(*hw)), *back;
-    struct buf text = { 0 };
+    AUTO(buf_release) struct buf text = { 0 };
 
     back = round_trip(hw, &text);
     assert_true(str_starts(text.data, "{\n  \"schema\": \"stoker.inventory/1\",\n"));
@@ -183,7 +182,6 @@ TEST(an_empty_inventory_is_all_unknown)
     assert_int_equal(back->gpus_count, 0);
     hw_free(hw);
     hw_free(back);
-    buf_release(&text);
 }
 
 static void refused(const char *text, enum rc rc, const char *why)

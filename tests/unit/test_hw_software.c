@@ -14,7 +14,7 @@ static const struct hw_soft *find(const struct hw *hw, const char *name, size_t 
 
 TEST(toolkits)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, "/usr/local/cuda-12.4/version.json",
@@ -32,12 +32,11 @@ TEST(toolkits)
     assert_string_equal(find(&x.hw, "cuda", 1)->version, "9.9");
     assert_string_equal(find(&x.hw, "cuda", 2)->version, "10.2.89");
     assert_string_equal(find(&x.hw, "cuda", 3)->version, "13.0");
-    box_release(&x);
 }
 
 TEST(libraries_and_headers)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     box_file(&x, "/usr/lib/x86_64-linux-gnu/libnccl.so.2.27.3", "");
@@ -55,13 +54,12 @@ TEST(libraries_and_headers)
     assert_string_equal(hw_soft_version(&x.hw, "nccl"), "2.27.3");
     assert_string_equal(hw_soft_version(&x.hw, "cudnn"), "9.1.0");
     assert_null(find(&x.hw, "rdma-core", 0)->version); /* the name counts the interface */
-    box_release(&x);
 }
 
 TEST(python)
 {
     struct hw_env env[] = { { .name = "VIRTUAL_ENV", .value = "/srv/venv" } };
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     x.b.self.env = env;
@@ -82,7 +80,6 @@ TEST(python)
     assert_string_equal(find(&x.hw, "torch", 1)->version, "2.1.0");
     assert_string_equal(hw_soft_version(&x.hw, "nccl"), "2.27.3");
     assert_string_equal(hw_soft_version(&x.hw, "cudnn"), "9.10.2.21");
-    box_release(&x);
 }
 
 TEST(packages_programs_daemons)
@@ -95,7 +92,7 @@ TEST(packages_programs_daemons)
         { .name = NULL, .version = NULL },
     };
     const char *const daemons[] = { "nv-fabricmanager" };
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     x.b.self.packages = packages;
@@ -117,17 +114,15 @@ TEST(packages_programs_daemons)
     x.b.self.host_pids = maybe_of(1);
     BOX_PROBE(&x, hw_src_software);
     assert_true(maybe_is(x.hw.nvidia.mps_running, 0));
-    box_release(&x);
 }
 
 TEST(an_empty_machine)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     BOX_PROBE(&x, hw_src_software);
     assert_int_equal(x.hw.software_count, 0);
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(toolkits), cmocka_unit_test(libraries_and_headers),

@@ -15,7 +15,7 @@ static const struct hw_mount *find_mount(const struct hw *hw, const char *target
 
 TEST(mounts)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_self_fs fs[] = {
         { .target = "/", .size_bytes = maybe_of(100) },
         { .target = "/data set", .size_bytes = maybe_of(7), .avail_bytes = maybe_of(3) }
@@ -47,13 +47,12 @@ TEST(mounts)
     assert_string_equal(find_mount(&x.hw, "/mnt/lustre")->fstype, "lustre");
     assert_false(find_mount(&x.hw, "/home")->size_bytes.known);
     assert_non_null(find_mount(&x.hw, "/s3"));
-    box_release(&x);
 }
 
 TEST(too_many_and_broken_mounts)
 {
-    struct box x;
-    struct buf text = { 0 };
+    AUTO(box_release) struct box x;
+    AUTO(buf_release) struct buf text = { 0 };
 
     box_init(&x);
     buf_adds(&text, "nonsense\n1 2 3 4 5 6 -\n1 2 3 4 5 6 - ext4\n - - - - - - -\n");
@@ -64,8 +63,6 @@ TEST(too_many_and_broken_mounts)
     assert_int_equal(x.hw.mounts_count, 256);
     assert_string_equal(x.hw.mounts[0].target, "/m0?\\777\\04");
     assert_int_equal(x.hw.notes_count, 1);
-    buf_release(&text);
-    box_release(&x);
 }
 
 static void disk(struct box *x, const char *dir, const char *name, const char *sectors)
@@ -92,7 +89,7 @@ static const struct hw_disk *find_disk(const struct hw *hw, const char *name)
 
 TEST(disks)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
     struct hw_pci nvme = { .bdf = "0000:03:00.0", .numa = maybe_of(1) };
 
     box_init(&x);
@@ -125,7 +122,6 @@ TEST(disks)
     assert_string_equal(find_disk(&x.hw, "sda")->transport, "sata");
     assert_string_equal(find_disk(&x.hw, "md127")->transport, "md");
     assert_string_equal(find_disk(&x.hw, "nvme1n1")->bdf, "0000:41:00.0");
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(mounts), cmocka_unit_test(too_many_and_broken_mounts),

@@ -30,7 +30,7 @@ TEST(this_machine)
 {
     const struct hw_self *self;
     bool loopback = false, shown = false;
-    struct box x;
+    AUTO(box_release) struct box x;
 
     setenv("NCCL_DEBUG", "INFO", 1);
     setenv("NCCL_IB_PKEY", "1", 1);
@@ -58,7 +58,6 @@ TEST(this_machine)
         shown |= str_eq(self->addrs[i].addr, "127.0.0.1") && maybe_is(self->addrs[i].prefix, 8);
     assert_int_equal(loopback, self->ifs_count > 0);
     assert_int_equal(shown, self->addrs_count > 0);
-    box_release(&x);
 }
 
 TEST(a_recording_answers_the_same)
@@ -88,7 +87,7 @@ TEST(a_recording_answers_the_same)
 
 static void check_note(const char *text, const char *want)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     if (text)
@@ -99,7 +98,6 @@ static void check_note(const char *text, const char *want)
     assert_non_null(strstr(x.hw.notes[0].text, want));
     assert_null(x.b.self.hostname); /* half a document is none */
     assert_false(x.b.self.memlock_bytes.known);
-    box_release(&x);
 }
 
 TEST(captures_without_it)
@@ -169,7 +167,7 @@ TEST(daemon_states)
 
 TEST(notes_are_bounded_text)
 {
-    struct box x;
+    AUTO(box_release) struct box x;
 
     box_init(&x);
     for (int i = 0; i < 1000; i++)
@@ -177,7 +175,6 @@ TEST(notes_are_bounded_text)
     assert_int_equal(x.hw.notes_count, 256);
     assert_string_equal(x.hw.notes[3].text, "note 3 ??");
     assert_int_equal(root_open(x.dir, &x.b.root, NULL), RC_OK);
-    box_release(&x);
 }
 
 TEST_MAIN(cmocka_unit_test(this_machine), cmocka_unit_test(a_recording_answers_the_same),

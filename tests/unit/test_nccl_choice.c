@@ -74,7 +74,7 @@ TEST(gid_search)
     static const char *const types[] = { NULL, "IB/RoCE v1", "RoCE v2" };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct machine *m = machine_new();
+        AUTO(machine_free) struct machine *m = machine_new();
         struct hw_rdma_port *p = m_rdma(m, "mlx5_0", "0000:01:00.0", "Ethernet", 400);
         struct gid_rule rule;
 
@@ -88,13 +88,12 @@ TEST(gid_search)
         gid_rule_of(&m->hw, &rule);
         if (gid_scan(p, &rule) != rows[i].want)
             fail_msg("%s: %lld", rows[i].what, (long long)gid_scan(p, &rule));
-        free(m);
     }
 }
 
 TEST(gid_infiniband)
 {
-    struct machine *m = machine_dgx();
+    AUTO(machine_free) struct machine *m = machine_dgx();
     struct hw_rdma_port *p = &m->ports[0];
 
     assert_int_equal(gid_ib(&m->hw, p), 0);
@@ -102,7 +101,6 @@ TEST(gid_infiniband)
     assert_int_equal(gid_ib(&m->hw, p), 1);
     m_env(m, "NCCL_IB_ROUTABLE_FLID_GID_INDEX", "2");
     assert_int_equal(gid_ib(&m->hw, p), 0);
-    free(m);
 }
 
 TEST(gid_text_forms)
@@ -139,8 +137,8 @@ TEST(levels)
 
 TEST(dgx)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.net, "rdma");
@@ -165,14 +163,12 @@ TEST(dgx)
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.gdr[1].path, "PHB");
     CHECK(maybe_is(c.gdr[1].use, 0));
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(pod_merges_functions_of_one_bus)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m->rdma[1].bdf = "0000:1a:01.3"; /* another virtual function on the bus of the first */
     nccl_choose(&m->hw, &c);
@@ -184,16 +180,14 @@ TEST(pod_merges_functions_of_one_bus)
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.ports[1].card, "0000:1a:01.0");
     assert_int_equal(c.ports[0].card_ports, 1);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 /* sysfs shows the host's adapters too; only the pod's have a node in /dev/infiniband. */
 TEST(pod_sees_the_hosts_adapters)
 {
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
     struct hw_rdma_port *p = m_rdma(m, "mlx5_0", "0000:1a:00.0", "Ethernet", 400);
-    struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:c0a8:0101", "RoCE v2", NULL);
     m->rdma[4].openable = maybe_of(0);
@@ -208,14 +202,12 @@ TEST(pod_sees_the_hosts_adapters)
     m->rdma[4].openable = maybe_none(); /* cannot tell */
     nccl_choose(&m->hw, &c);
     CHECK(c.ports[4].used && c.ports[0].used);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(interfaces)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     /* virtual functions that were there before eth0 come first in the kernel's order */
     m->nets[1].ifindex = maybe_of(99);
@@ -240,14 +232,12 @@ TEST(interfaces)
     assert_null(c.socket_if);
     CHECK(!c.ports[0].used); /* RDMA needs an IP interface to start */
     assert_string_equal(c.net, "fails");
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(interfaces_ipv6_come_last)
 {
-    struct machine *m = machine_new();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m_net(m, "lo", 1, "127.0.0.1", 8);
     m_net(m, "six0", 2, "fd00::9", 64);
@@ -264,8 +254,6 @@ TEST(interfaces_ipv6_come_last)
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.socket_if, "six0");
     assert_null(c.peer_if); /* two interfaces and no default route */
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(route_to_the_peer)
@@ -277,19 +265,17 @@ TEST(route_to_the_peer)
         { "192.168.2.11", "net2" }, { "10.128.3.44", "eth0" },   { "node-7.example", "eth0" },
         { "127.0.0.1", "eth0" },
     };
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
 
     m_net(m, "storage0", 40, "10.99.0.2", 16);
     m_route(m, "10.99.0.0", 16, NULL, "storage0");
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct nccl_choice c;
+        AUTO(nccl_choice_release) struct nccl_choice c;
 
         m_env(m, "MASTER_ADDR", rows[i].peer);
         nccl_choose(&m->hw, &c);
         assert_string_equal(c.peer_if, rows[i].dev);
-        nccl_choice_release(&c);
     }
-    free(m);
 }
 
 TEST(visible_gpus)
@@ -306,35 +292,31 @@ TEST(visible_gpus)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct machine *m = machine_pod("ok");
-        struct nccl_choice c;
+        AUTO(machine_free) struct machine *m = machine_pod("ok");
+        AUTO(nccl_choice_release) struct nccl_choice c;
 
         m->gpus[0].uuid = "GPU-aa11";
         m_env(m, rows[i].var, rows[i].value);
         nccl_choose(&m->hw, &c);
         assert_int_equal(maybe_or(c.gpus, -1), rows[i].want);
-        nccl_choice_release(&c);
-        free(m);
     }
 }
 
 TEST(lost_gpu_is_not_counted)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m->gpus[5].state = "lost";
     nccl_choose(&m->hw, &c);
     CHECK(maybe_is(c.gpus, 7));
     assert_int_equal(c.p2p_count, 21);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(gpudirect_support)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m->hw.limits.peermem = NULL;
     nccl_choose(&m->hw, &c);
@@ -358,14 +340,12 @@ TEST(gpudirect_support)
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.gdr_support, "none");
     CHECK(maybe_is(c.gdr[0].use, 0));
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(peer_to_peer)
 {
-    struct machine *m = machine_new();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m_gpus(m, 2, "ok");
     m_pairs(m, "NODE");
@@ -384,13 +364,11 @@ TEST(peer_to_peer)
     m->pairs[0].path = NULL;
     nccl_choose(&m->hw, &c);
     assert_null(c.p2p[0].transport);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(filters_end_where_nccl_stops_reading)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     struct name_filter m;
 
     for (int i = 0; i < 40; i++)
@@ -401,7 +379,6 @@ TEST(filters_end_where_nccl_stops_reading)
     name_filter_parse(&m, buf_str(&b), FILTER_IFS);
     CHECK(name_filter_takes(&m, "dev15", -1));
     CHECK(!name_filter_takes(&m, "dev16", -1));
-    buf_release(&b);
 }
 
 /* strtoll() as NCCL uses it: "true" is 0, "4M" is 4. */
@@ -412,8 +389,8 @@ TEST(numbers_as_nccl_reads_them)
         int64_t want;
     } rows[] = { { "1", 1 },     { "true", 0 }, { "yes", 0 }, { "4M", 4 },
                  { "0x10", 16 }, { " 7 ", 7 },  { "", -2 },   { "99999999999999999999", -2 } };
-    struct machine *m = machine_pod("ok");
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         m_env(m, "NCCL_X", rows[i].text);
@@ -426,14 +403,12 @@ TEST(numbers_as_nccl_reads_them)
     m_env(m, "NCCL_NET", "SOCKET"); /* any case */
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.net, "tcp");
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(comm_id)
 {
-    struct machine *m = machine_new();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m_net(m, "eth0", 2, "10.0.0.4", 24);
     m_net(m, "eth1", 3, "10.9.9.9", 32);
@@ -444,8 +419,6 @@ TEST(comm_id)
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.socket_if, "eth1");
     assert_string_equal(c.socket_addr, "10.5.0.4");
-    nccl_choice_release(&c);
-    free(m);
 }
 
 static const struct nccl_gdr *gdr_of(const struct nccl_choice *c, size_t gpu, const char *dev)
@@ -470,9 +443,9 @@ TEST(neighbours_nic)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct machine *m = machine_dgx();
+        AUTO(machine_free) struct machine *m = machine_dgx();
         const struct nccl_gdr *g;
-        struct nccl_choice c;
+        AUTO(nccl_choice_release) struct nccl_choice c;
 
         m->hw.limits.peermem = NULL;
         m->hw.limits.dmabuf = maybe_of(1);
@@ -481,14 +454,12 @@ TEST(neighbours_nic)
         g = gdr_of(&c, 0, "mlx5_7");
         assert_string_equal(g->path, rows[i].path);
         assert_int_equal(maybe_or(g->use, -1), rows[i].use);
-        nccl_choice_release(&c);
-        free(m);
     }
 }
 
 TEST(nothing_at_all)
 {
-    struct machine *m = machine_new();
+    AUTO(machine_free) struct machine *m = machine_new();
     struct nccl_choice c;
 
     nccl_choose(&m->hw, &c);
@@ -496,20 +467,17 @@ TEST(nothing_at_all)
     CHECK(!c.gpus.known);
     nccl_choice_release(&c);
     nccl_choice_release(&c); /* twice does no harm */
-    free(m);
 }
 
 TEST(address_of_a_used_port)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.ports[0].dev, "mlx5_6");
     CHECK(c.ports[0].used);
     CHECK(strstr(c.ports[0].gid_why, "Index 3 (192.168.1.10, RoCE v2 on net1)") != NULL);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST_MAIN(cmocka_unit_test(filters), cmocka_unit_test(gid_search), cmocka_unit_test(gid_infiniband),

@@ -6,10 +6,12 @@
 #include "base/text/json.h"
 #include "nccl/nccl.h"
 
+/* In place of what `env` has. */
 static void make(struct machine *m, enum nccl_mode mode, struct nccl_env *env)
 {
     struct nccl_opts opts = { .mode = mode };
 
+    nccl_env_release(env);
     nccl_env_make(&m->hw, &opts, env);
 }
 
@@ -45,8 +47,8 @@ static size_t exports(const struct nccl_env *env)
 
 TEST(dgx_needs_nothing)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     make(m, NCCL_MINIMAL, &env);
     assert_int_equal(exports(&env), 0);
@@ -55,7 +57,6 @@ TEST(dgx_needs_nothing)
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "PIX or nearer"));
     CHECK(says(&env, "NCCL_P2P_LEVEL", "NVLink joins every pair"));
     CHECK(says(&env, "NCCL_SOCKET_IFNAME", "eno1"));
-    nccl_env_release(&env);
 
     make(m, NCCL_FULL, &env);
     IS(&env, "GPUS_PER_NODE", "8");
@@ -68,14 +69,12 @@ TEST(dgx_needs_nothing)
     IS(&env, "NCCL_IB_DISABLE", "0");
     IS(&env, "OMP_NUM_THREADS", "28");
     IS(&env, "STOKER_TRANSPORT", "rdma");
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(pod_full)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     make(m, NCCL_FULL, &env);
     IS(&env, "GPUS_PER_NODE", "4");
@@ -91,20 +90,17 @@ TEST(pod_full)
     IS(&env, "UCX_NET_DEVICES", "mlx5_6:1,mlx5_7:1,mlx5_10:1,mlx5_11:1");
     assert_null(nccl_env_find(&env, "UCX_TLS"));
     CHECK(says(&env, "NCCL_IB_GID_INDEX", "may differ between pods"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(pod_minimal)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     make(m, NCCL_MINIMAL, &env);
     assert_int_equal(exports(&env), 1); /* isolated rails: NCCL cannot know */
     IS(&env, "NCCL_CROSS_NIC", "0");
     CHECK(says(&env, "NCCL_IB_GID_INDEX", "index 3"));
-    nccl_env_release(&env);
 
     /* virtual functions that come before eth0 in the kernel's order */
     m->nets[1].ifindex = maybe_of(99);
@@ -112,14 +108,12 @@ TEST(pod_minimal)
     assert_int_equal(exports(&env), 2);
     IS(&env, "NCCL_SOCKET_IFNAME", "=eth0");
     CHECK(says(&env, "NCCL_SOCKET_IFNAME", "net1, a rail without a gateway"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(pod_with_hidden_gpus)
 {
-    struct machine *m = machine_pod("hidden");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("hidden");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     make(m, NCCL_FULL, &env);
     UNSET(&env, "GPUS_PER_NODE");
@@ -128,23 +122,19 @@ TEST(pod_with_hidden_gpus)
     UNSET(&env, "NCCL_P2P_LEVEL");
     IS(&env, "NCCL_IB_HCA", "=mlx5_6:1,mlx5_7:1,mlx5_10:1,mlx5_11:1");
     IS(&env, "NCCL_NET_GDR_LEVEL", "PXB"); /* the PCI bus still tells */
-    nccl_env_release(&env);
 
     make(m, NCCL_MINIMAL, &env);
     CHECK(says(&env, "GPUS_PER_NODE", "init container"));
-    nccl_env_release(&env);
 
     m->hw.nvidia.hung_call = "nvmlInit_v2";
     make(m, NCCL_FULL, &env);
     CHECK(says(&env, "GPUS_PER_NODE", "nvmlInit_v2 never returned"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(container_without_the_rdma_resource)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m->hw.limits.uverbs = maybe_of(0);
     make(m, NCCL_FULL, &env);
@@ -152,14 +142,12 @@ TEST(container_without_the_rdma_resource)
     UNSET(&env, "STOKER_TRANSPORT");
     UNSET(&env, "NCCL_IB_DISABLE");
     CHECK(says(&env, "NCCL_IB_HCA", "cannot be known"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(roce_with_ipv6_alone)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     for (size_t i = 0; i < 4; i++) {
         m->gids[i][2].gid = "fd00:0000:0000:0001:0000:0000:0000:000a";
@@ -169,23 +157,19 @@ TEST(roce_with_ipv6_alone)
     IS(&env, "NCCL_IB_ADDR_FAMILY", "AF_INET6");
     UNSET(&env, "NCCL_IB_GID_INDEX");
     CHECK(says(&env, "NCCL_IB_ADDR_FAMILY", "IPv6"));
-    nccl_env_release(&env);
     make(m, NCCL_FULL, &env);
     IS(&env, "NCCL_IB_GID_INDEX", "3");
-    nccl_env_release(&env);
     /* the user's word on the family is not overruled */
     m_env(m, "NCCL_IB_ADDR_FAMILY", "AF_INET");
     make(m, NCCL_MINIMAL, &env);
     assert_int_equal(nccl_env_find(&env, "NCCL_IB_ADDR_FAMILY")->kind, NCCL_USER);
     IS(&env, "NCCL_IB_GID_INDEX", "3"); /* the way out that is left */
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(gid_of_another_namespace)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     /* a shared adapter: the first IPv4 address is another pod's, ours comes after */
     for (size_t i = 0; i < 4; i++) {
@@ -200,48 +184,40 @@ TEST(gid_of_another_namespace)
     IS(&env, "NCCL_IB_GID_INDEX", "7");
     CHECK(says(&env, "NCCL_IB_GID_INDEX", "may differ between pods"));
     CHECK(says(&env, "NCCL_IB_GID_INDEX", "not in this network namespace"));
-    nccl_env_release(&env);
     /* and at different places: nothing can be pinned */
     m->gids[0][5].index = maybe_of(9);
     make(m, NCCL_FULL, &env);
     UNSET(&env, "NCCL_IB_GID_INDEX");
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(gid_at_different_indices)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m->gids[2][3].index = maybe_of(5);
     make(m, NCCL_FULL, &env);
     UNSET(&env, "NCCL_IB_GID_INDEX");
     CHECK(says(&env, "NCCL_IB_GID_INDEX", "5 on mlx5_10"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(old_nccl_does_not_search)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_nccl(m, "2.18.5");
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_IB_GID_INDEX", "3");
-    nccl_env_release(&env);
     m_nccl(m, "2.21.5");
     make(m, NCCL_MINIMAL, &env);
     UNSET(&env, "NCCL_IB_GID_INDEX");
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(no_address_in_this_namespace)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     for (size_t i = 0; i < 4; i++)
         for (size_t k = 0; k < 4; k++)
@@ -249,17 +225,14 @@ TEST(no_address_in_this_namespace)
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_IB_DISABLE", "1");
     assert_int_equal(nccl_env_find(&env, "NCCL_IB_DISABLE")->kind, NCCL_REQUIRED);
-    nccl_env_release(&env);
     make(m, NCCL_FULL, &env);
     IS(&env, "STOKER_TRANSPORT", "tcp");
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(bnxt_order_of_the_table)
 {
-    struct machine *m = machine_new();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
     struct hw_rdma_port *p;
 
     m_gpus(m, 1, "ok");
@@ -276,31 +249,26 @@ TEST(bnxt_order_of_the_table)
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_NET_GDR_LEVEL", "PHB"); /* beyond NCCL's default */
     assert_int_equal(exports(&env), 1);
-    nccl_env_release(&env);
     m->hw.limits.dmabuf = maybe_none();
     make(m, NCCL_MINIMAL, &env);
     UNSET(&env, "NCCL_NET_GDR_LEVEL");
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "cannot be told"));
-    nccl_env_release(&env);
     m->hw.limits.dmabuf = maybe_of(0);
     make(m, NCCL_FULL, &env);
     UNSET(&env, "NCCL_NET_GDR_LEVEL");
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "not possible"));
     UNSET(&env, "NCCL_P2P_LEVEL"); /* one GPU */
-    nccl_env_release(&env);
     m->hw.limits.dmabuf = maybe_of(1);
     m->distances[0].path = "SYS";
     make(m, NCCL_FULL, &env);
     UNSET(&env, "NCCL_NET_GDR_LEVEL"); /* SYS is the user's to ask for */
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(infiniband_and_roce)
 {
-    struct machine *m = machine_dgx();
+    AUTO(machine_free) struct machine *m = machine_dgx();
     struct hw_rdma_port *p = m_rdma(m, "mlx5_bond_0", "0000:f8:00.0", "Ethernet", 200);
-    struct nccl_env env;
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:0a01:0007", "RoCE v2", "eno1");
     make(m, NCCL_MINIMAL, &env);
@@ -308,14 +276,12 @@ TEST(infiniband_and_roce)
        "=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1");
     assert_int_equal(nccl_env_find(&env, "NCCL_IB_HCA")->kind, NCCL_REQUIRED);
     CHECK(says(&env, "NCCL_IB_HCA", "mlx5_bond_0:1 (NCCL cannot join"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(storage_nics_are_left_out)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     for (size_t i = 0; i < 8; i++)
         m->rdma[i].hca = "MT4129";
@@ -332,15 +298,13 @@ TEST(storage_nics_are_left_out)
     CHECK(says(&env, "NCCL_IB_HCA", "mlx5_8:1 (it is slower than a NIC of another model"));
     CHECK(says(&env, "NCCL_IB_HCA", "mlx5_9:1 (every GPU has a nearer port"));
     CHECK(!strstr(nccl_env_find(&env, "NCCL_IB_HCA")->reason, "mlx5_10"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(management_nic_is_left_out)
 {
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
     struct hw_rdma_port *p = m_rdma(m, "mlx5_20", "0000:e1:00.0", "Ethernet", 400);
-    struct nccl_env env;
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m->nets[1].rdma = "mlx5_20"; /* eth0 has the default route */
     m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:0a80:032c", "RoCE v2", "eth0");
@@ -348,14 +312,12 @@ TEST(management_nic_is_left_out)
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_IB_HCA", "=mlx5_6:1,mlx5_7:1,mlx5_10:1,mlx5_11:1");
     CHECK(says(&env, "NCCL_IB_HCA", "default route"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(no_rdma)
 {
-    struct machine *m = machine_new();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_gpus(m, 4, "ok");
     m_pairs(m, "SYS");
@@ -366,7 +328,6 @@ TEST(no_rdma)
     m->hw.place.cpus_usable = maybe_of(3); /* fewer than GPUs */
     make(m, NCCL_MINIMAL, &env);
     assert_int_equal(exports(&env), 0);
-    nccl_env_release(&env);
     make(m, NCCL_FULL, &env);
     IS(&env, "STOKER_TRANSPORT", "tcp");
     IS(&env, "NCCL_IB_DISABLE", "1");
@@ -377,17 +338,15 @@ TEST(no_rdma)
     IS(&env, "UCX_TLS", "self,sm,tcp");
     UNSET(&env, "NCCL_IB_HCA");
     UNSET(&env, "NCCL_IB_GID_INDEX");
-    nccl_env_release(&env);
-    free(m);
 }
 
 /* Sockets carry data over every interface NCCL takes, not the first alone. */
 /* Without RDMA the variable chooses the interfaces of the data as well. */
 TEST(no_rdma_keeps_the_fast_interface)
 {
-    struct machine *m = machine_new();
+    AUTO(machine_free) struct machine *m = machine_new();
     struct hw_net *fast, *front;
-    struct nccl_env env;
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_gpus(m, 4, "ok");
     fast = m_net(m, "ens100", 2, "192.168.50.41", 24);
@@ -400,35 +359,29 @@ TEST(no_rdma_keeps_the_fast_interface)
         make(m, full ? NCCL_FULL : NCCL_MINIMAL, &env);
         UNSET(&env, "NCCL_SOCKET_IFNAME");
         CHECK(says(&env, "NCCL_SOCKET_IFNAME", "NCCL sends by ens100 (100 Gb/s)"));
-        nccl_env_release(&env);
     }
     front->speed_mbps = maybe_of(200000); /* nothing is lost: start where the route is */
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_SOCKET_IFNAME", "=eno1");
-    nccl_env_release(&env);
 
     fast->speed_mbps = front->speed_mbps; /* one of two is lost, unless it comes later */
     make(m, NCCL_MINIMAL, &env);
     UNSET(&env, "NCCL_SOCKET_IFNAME");
-    nccl_env_release(&env);
     m_net(m, "ens200", 4, "192.168.51.41", 24)->speed_mbps = maybe_of(400000);
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_SOCKET_IFNAME", "=eno1,ens200");
-    nccl_env_release(&env);
 
     fast->speed_mbps = maybe_of(800000); /* a bridge beside is left out, the fast one kept */
     m_net(m, "br-5f2c", 5, "172.18.0.1", 16)->kind = "bridge";
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_SOCKET_IFNAME", "=eno1,ens100,ens200");
-    nccl_env_release(&env);
-    free(m);
 }
 
 /* A list that names an interface without an address ends the job: it is never printed. */
 TEST(a_default_route_by_an_interface_without_an_address)
 {
-    struct machine *m = machine_new();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_gpus(m, 4, "ok");
     m_net(m, "lo", 1, "127.0.0.1", 8);
@@ -439,15 +392,13 @@ TEST(a_default_route_by_an_interface_without_an_address)
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_SOCKET_IFNAME", "=eno1");
     CHECK(says(&env, "NCCL_SOCKET_IFNAME", "bond0, which has no address that NCCL could use"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(mig_has_no_peers)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
+    struct nccl_env env = { 0 };
 
     m->hw.gpus[3].mig = maybe_of(1);
     make(m, NCCL_FULL, &env);
@@ -459,14 +410,12 @@ TEST(mig_has_no_peers)
     for (size_t i = 0; i < c.p2p_count; i++)
         assert_string_equal(c.p2p[i].transport,
                             c.p2p[i].a == 3 || c.p2p[i].b == 3 ? "shm" : "nvlink");
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(gvnics_need_a_plugin)
 {
-    struct machine *m = machine_new();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_gpus(m, 8, "ok");
     for (int i = 0; i < 5; i++) {
@@ -480,19 +429,16 @@ TEST(gvnics_need_a_plugin)
     make(m, NCCL_FULL, &env);
     assert_int_equal(env.doubts_count, 1);
     assert_non_null(strstr(env.doubts[0], "GPUDirect-TCPX"));
-    nccl_env_release(&env);
     m->hw.nccl.net_plugin = "/opt/lib/libnccl-net.so";
     make(m, NCCL_FULL, &env);
     for (size_t i = 0; i < env.doubts_count; i++)
         assert_null(strstr(env.doubts[i], "no net plug-in"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(slingshot_needs_a_plugin)
 {
-    struct machine *m = machine_new();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_gpus(m, 4, "ok");
     for (int i = 0; i < 2; i++) {
@@ -509,19 +455,16 @@ TEST(slingshot_needs_a_plugin)
     IS(&env, "UCX_NET_DEVICES", "hsn0,hsn1");
     assert_int_equal(env.doubts_count, 1);
     assert_non_null(strstr(env.doubts[0], "libfabric"));
-    nccl_env_release(&env);
     m->hw.nccl.net_plugin = "/opt/lib/libnccl-net.so";
     make(m, NCCL_FULL, &env);
     assert_null(strstr(env.doubts[0], "no net plug-in was found"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(rdma_in_software_is_never_beside_hardware)
 {
-    struct machine *m = machine_dgx();
+    AUTO(machine_free) struct machine *m = machine_dgx();
     size_t last = m->hw.rdma_count;
-    struct nccl_env env;
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     for (size_t i = 0; i < last; i++)
         if (!m->rdma[i].bdf)
@@ -532,21 +475,18 @@ TEST(rdma_in_software_is_never_beside_hardware)
     m->hw.rdma_count++;
     make(m, NCCL_MINIMAL, &env);
     CHECK(says(&env, "NCCL_IB_HCA", "it is RDMA in software"));
-    nccl_env_release(&env);
     m->rdma[0] = m->rdma[last]; /* alone: told */
     m->hw.rdma_count = 1;
     make(m, NCCL_MINIMAL, &env);
     assert_true(env.doubts_count > 0);
     assert_non_null(strstr(env.doubts[0], "rxe0 is RDMA in software"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(a_damaged_capture_is_not_certain)
 {
-    struct machine *m = machine_dgx();
+    AUTO(machine_free) struct machine *m = machine_dgx();
     struct hw_note note = { "self", "/stoker/self.json of the capture is not usable: line 1" };
-    struct nccl_env env;
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m->hw.notes = &note;
     m->hw.notes_count = 1;
@@ -554,14 +494,12 @@ TEST(a_damaged_capture_is_not_certain)
     assert_int_equal(env.doubts_count, 2);
     assert_non_null(strstr(env.doubts[0], "No NCCL was found here"));
     assert_non_null(strstr(env.doubts[1], "The capture is damaged"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(no_rdma_and_virtual_networks)
 {
-    struct machine *m = machine_new();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_gpus(m, 4, "ok");
     m_net(m, "lo", 1, "127.0.0.1", 8);
@@ -572,10 +510,8 @@ TEST(no_rdma_and_virtual_networks)
     make(m, NCCL_MINIMAL, &env);
     assert_int_equal(exports(&env), 0);
     CHECK(says(&env, "NCCL_SOCKET_IFNAME", "every running interface, also ens6."));
-    nccl_env_release(&env);
     make(m, NCCL_FULL, &env);
     IS(&env, "NCCL_SOCKET_IFNAME", "=ens5,ens6");
-    nccl_env_release(&env);
 
     m_net(m, "br-5f2c", 5, "172.18.0.1", 16)->kind = "bridge";
     m_net(m, "nodelocaldns", 6, "169.254.20.10", 32)->kind = "dummy";
@@ -583,15 +519,12 @@ TEST(no_rdma_and_virtual_networks)
     assert_int_equal(exports(&env), 1);
     IS(&env, "NCCL_SOCKET_IFNAME", "=ens5,ens6");
     CHECK(says(&env, "NCCL_SOCKET_IFNAME", "virtual br-5f2c, nodelocaldns, where"));
-    nccl_env_release(&env);
     free(m);
 
     m = machine_dgx(); /* with RDMA the first alone counts */
     m_net(m, "br-5f2c", 30, "172.18.0.1", 16)->kind = "bridge";
     make(m, NCCL_MINIMAL, &env);
     assert_int_equal(exports(&env), 0);
-    nccl_env_release(&env);
-    free(m);
 }
 
 static void all_at(struct machine *m, const char *path)
@@ -602,24 +535,21 @@ static void all_at(struct machine *m, const char *path)
 
 TEST(level_of_the_gpus_in_use)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     all_at(m, "PHB");
     m->distances[0].path = "PIX"; /* GPU 0 and mlx5_0 */
     make(m, NCCL_MINIMAL, &env);
     UNSET(&env, "NCCL_NET_GDR_LEVEL"); /* the others send by way of GPU 0 */
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "PXN"));
-    nccl_env_release(&env);
     m_env(m, "NCCL_PXN_DISABLE", "1");
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_NET_GDR_LEVEL", "PHB");
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "Some GPUs and their nearest NIC"));
-    nccl_env_release(&env);
     m_env(m, "CUDA_VISIBLE_DEVICES", "0"); /* the others may be those of other ranks */
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_NET_GDR_LEVEL", "PHB");
-    nccl_env_release(&env);
     free(m);
 
     m = machine_dgx();
@@ -628,14 +558,12 @@ TEST(level_of_the_gpus_in_use)
     make(m, NCCL_MINIMAL, &env);
     UNSET(&env, "NCCL_NET_GDR_LEVEL");
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "NCCL_TOPO_FILE"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(chip_to_chip_link_needs_no_level)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     all_at(m, "NODE");
     for (size_t i = 0; i < 8; i++)
@@ -643,18 +571,15 @@ TEST(chip_to_chip_link_needs_no_level)
     make(m, NCCL_MINIMAL, &env);
     UNSET(&env, "NCCL_NET_GDR_LEVEL");
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "P2C"));
-    nccl_env_release(&env);
     m_nccl(m, "2.25.1"); /* does not know it */
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_NET_GDR_LEVEL", "PHB");
-    nccl_env_release(&env);
-    free(m);
 }
 
 /* Whoever uses what we print must get neither a warning nor another answer. */
 static void check_own_words(struct machine *m, enum nccl_mode mode)
 {
-    struct nccl_env env, again;
+    struct nccl_env env = { 0 }, again = { 0 };
     struct nccl_lints l;
 
     make(m, mode, &env);
@@ -703,8 +628,8 @@ TEST(our_own_words_pass)
 
 TEST(aws_efa)
 {
-    struct machine *m = machine_new();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_gpus(m, 8, "ok");
     m_pairs(m, "NV18");
@@ -718,31 +643,26 @@ TEST(aws_efa)
     UNSET(&env, "STOKER_TRANSPORT");
     CHECK(says(&env, "NCCL_IB_HCA", "aws-ofi-nccl"));
     IS(&env, "GPUS_PER_NODE", "8");
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(azure_topology_file)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     make(m, NCCL_MINIMAL, &env);
     assert_null(nccl_env_find(&env, "NCCL_TOPO_FILE"));
-    nccl_env_release(&env);
     m->hw.place.vendor = "Microsoft Corporation";
     m->hw.place.product = "Virtual Machine";
     make(m, NCCL_MINIMAL, &env);
     CHECK(says(&env, "NCCL_TOPO_FILE", "Azure"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(what_is_set_wins)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
-    struct buf out = { 0 };
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
 
     m_env(m, "NCCL_IB_HCA", "^mlx5_");
     m_env(m, "GPUS_PER_NODE", "2");
@@ -752,27 +672,22 @@ TEST(what_is_set_wins)
     CHECK(says(&env, "NCCL_IB_HCA", "falls back to TCP"));
     nccl_env_write(&env, &out);
     assert_null(strstr(buf_str(&out), "export NCCL_IB_HCA"));
-    nccl_env_release(&env);
     make(m, NCCL_FULL, &env);
     buf_reset(&out);
     nccl_env_write(&env, &out);
     assert_non_null(strstr(buf_str(&out), "\nexport NCCL_IB_HCA='^mlx5_'\n"));
     assert_non_null(strstr(buf_str(&out), "\nexport GPUS_PER_NODE=2\n"));
-    nccl_env_release(&env);
-    buf_release(&out);
-    free(m);
 }
 
 /* Every line is a comment or an export, and no value escapes its quotes. */
 TEST(set_by_hand_is_never_left_unset)
 {
-    struct machine *m = machine_pod("hidden");
-    struct nccl_env env;
+    AUTO(machine_free) struct machine *m = machine_pod("hidden");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
 
     m_env(m, "GPUS_PER_NODE", "4");
     make(m, NCCL_MINIMAL, &env);
     assert_null(nccl_env_find(&env, "GPUS_PER_NODE"));
-    nccl_env_release(&env);
     free(m);
 
     m = machine_pod("ok"); /* a fixed index: NCCL does not search, so it needs no family */
@@ -781,15 +696,13 @@ TEST(set_by_hand_is_never_left_unset)
     m_env(m, "NCCL_IB_GID_INDEX", "3");
     make(m, NCCL_MINIMAL, &env);
     assert_null(nccl_env_find(&env, "NCCL_IB_ADDR_FAMILY"));
-    nccl_env_release(&env);
-    free(m);
 }
 
 TEST(shell_text_is_safe)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_env env;
-    struct buf out = { 0 };
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_env_release) struct nccl_env env = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
 
     m_env(m, "NCCL_SOCKET_IFNAME", "eth0'; rm -rf $HOME\n#");
     m_env(m, "NCCL_IB_HCA", "a\nb`c`");
@@ -801,7 +714,6 @@ TEST(shell_text_is_safe)
         strstr(buf_str(&out), "export NCCL_SOCKET_IFNAME='eth0'\\''; rm -rf $HOME\n#'\n"));
     assert_non_null(strstr(buf_str(&out), "export NCCL_IB_HCA='a\nb`c`'\n"));
     assert_non_null(strstr(buf_str(&out), "export NCCL_P2P_LEVEL='a:=ls'\n"));
-    nccl_env_release(&env);
     buf_reset(&out);
     make(m, NCCL_MINIMAL, &env);
     nccl_env_write(&env, &out);
@@ -810,17 +722,14 @@ TEST(shell_text_is_safe)
         CHECK(!str_starts(p, "# ") || strcspn(p, "\n") <= 90);
         CHECK(!memchr(p, '\033', strcspn(p, "\n")));
     }
-    nccl_env_release(&env);
-    buf_release(&out);
-    free(m);
 }
 
 TEST(json_form)
 {
-    struct machine *m = machine_pod("hidden");
+    AUTO(machine_free) struct machine *m = machine_pod("hidden");
     struct nccl_opts opts = { .mode = NCCL_FULL };
-    struct buf out = { 0 };
-    struct arena a = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct err err = { 0 };
     struct json *doc;
 
@@ -834,15 +743,12 @@ TEST(json_form)
     assert_string_equal(json_str(json_get(json_at(json_get(doc, "lint"), 0), "name")),
                         "NCCL_DEBUG");
     CHECK(json_get(doc, "env")->count > 8);
-    arena_release(&a);
-    buf_release(&out);
-    free(m);
 }
 
 TEST(why_explains)
 {
-    struct machine *m = machine_pod("ok");
-    struct buf out = { 0 };
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(buf_release) struct buf out = { 0 };
     struct err err = { 0 };
 
     m_env(m, "NCCL_IB_GID_INDEX", "1");
@@ -861,17 +767,15 @@ TEST(why_explains)
     assert_int_equal(out.len, 0);
     assert_string_equal(err.msg, "unknown variable 'NCCL_IB_HAC'");
     assert_string_equal(err.hint, "Did you mean NCCL_IB_HCA?");
-    buf_release(&out);
-    free(m);
 }
 
 /* No machine, however empty, breaks any of the writers. */
 TEST(empty_machines)
 {
-    struct machine *m = machine_new();
-    struct buf out = { 0 };
+    AUTO(machine_free) struct machine *m = machine_new();
+    AUTO(buf_release) struct buf out = { 0 };
     struct err err = { 0 };
-    struct nccl_env env;
+    struct nccl_env env = { 0 };
 
     for (int full = 0; full < 2; full++) {
         make(m, full ? NCCL_FULL : NCCL_MINIMAL, &env);
@@ -886,8 +790,6 @@ TEST(empty_machines)
     m_rdma(m, "mlx5_0", NULL, NULL, 0)->state = NULL;
     nccl_write_json(&m->hw, NULL, &out);
     assert_int_equal(nccl_why(&m->hw, "NCCL_IB_HCA", NULL, false, &out, &err), RC_OK);
-    buf_release(&out);
-    free(m);
 }
 
 TEST_MAIN(cmocka_unit_test(mig_has_no_peers), cmocka_unit_test(gvnics_need_a_plugin),

@@ -6,16 +6,14 @@
 
 TEST(infiniband_is_told_by_prefix_and_manager)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     for (size_t i = 0; i < 8; i++)
         m->ports[i].sm_lid = maybe_of(i == 7 ? 2 : 1);
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.ports[0].network, c.ports[6].network);
     assert_string_not_equal(c.ports[0].network, c.ports[7].network);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 /* The server decides, not who mounts: a mount by the default route marks no port. */
@@ -33,8 +31,8 @@ TEST(storage_is_where_the_server_is)
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct hw_mount mount = { .source = rows[i].source, .target = "/d", .fstype = "nfs4" };
-        struct machine *m = machine_bare(2);
-        struct nccl_choice c;
+        AUTO(machine_free) struct machine *m = machine_bare(2);
+        AUTO(nccl_choice_release) struct nccl_choice c;
 
         rail_add(m, 0, (int[]){ 1 }, 1);
         rail_add(m, 1, (int[]){ 2 }, 1);
@@ -45,15 +43,13 @@ TEST(storage_is_where_the_server_is)
         for (size_t k = 0; k < 2; k++)
             if (c.ports[k].storage != rows[i].storage[k])
                 fail_msg("%s: port %zu", rows[i].source, k);
-        nccl_choice_release(&c);
-        free(m);
     }
 }
 
 TEST(frontend_is_where_the_default_route_leaves)
 {
-    struct machine *m = machine_bare(2);
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_bare(2);
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     rail_add(m, 0, (int[]){ 1 }, 1);
     rail_add(m, 1, (int[]){ 2 }, 1);
@@ -66,8 +62,6 @@ TEST(frontend_is_where_the_default_route_leaves)
     m->nets[2].default_route = maybe_of(1);
     nccl_choose(&m->hw, &c);
     CHECK(!c.ports[0].frontend && c.ports[1].frontend);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(file_systems_that_cannot_be_placed)
@@ -86,16 +80,14 @@ TEST(file_systems_that_cannot_be_placed)
         struct hw_mount mount = { .source = rows[i].source,
                                   .target = "/d",
                                   .fstype = rows[i].fstype };
-        struct machine *m = machine_bare(2);
-        struct arena a = { 0 };
+        AUTO(machine_free) struct machine *m = machine_bare(2);
+        AUTO(arena_release) struct arena a = { 0 };
 
         rail_add(m, 0, (int[]){ 2 }, 1);
         m->hw.mounts = &mount;
         m->hw.mounts_count = 1;
         if ((fabric_unplaced(&a, &m->hw) != NULL) != rows[i].unplaced)
             fail_msg("%s from %s", rows[i].fstype, rows[i].source);
-        arena_release(&a);
-        free(m);
     }
 }
 
@@ -103,8 +95,8 @@ TEST(file_systems_that_cannot_be_placed)
 TEST(a_card_of_both_layers)
 {
     struct hw_mount mount = { .source = "10.2.0.9:/data", .target = "/d", .fstype = "nfs4" };
-    struct machine *m = machine_bare(1);
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_bare(1);
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     rail_add(m, 0, (int[]){ 1 }, 1);
     rail_add(m, 0, (int[]){ 2 }, 1);
@@ -124,8 +116,6 @@ TEST(a_card_of_both_layers)
     mount.source = "10.1.0.9:/data";
     nccl_choose(&m->hw, &c);
     CHECK(c.ports[0].storage && !c.ports[1].storage);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST_MAIN(cmocka_unit_test(a_card_of_both_layers),

@@ -52,7 +52,7 @@ static bool has(const struct result *r, const char *text)
 
 TEST(a_pod_gets_what_nccl_would_not_find)
 {
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
     struct result r;
 
     m->hw.place.hostname = "trainer-0";
@@ -63,12 +63,11 @@ TEST(a_pod_gets_what_nccl_would_not_find)
     CHECK(has(&r, " is left unset:\n# "));
     CHECK(!strstr(r.text, "OMP_NUM_THREADS") && !strstr(r.text, "No inventory was given"));
     end(&r);
-    free(m);
 }
 
 TEST(a_machine_of_nobody_is_not_asked)
 {
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
     struct result r;
 
     m->hw.place.hostname = "stranger";
@@ -82,12 +81,11 @@ TEST(a_machine_of_nobody_is_not_asked)
     CHECK(has(&r, "No inventory was given"));
     assert_int_equal(r.diags.warning_count, 1);
     end(&r);
-    free(m);
 }
 
 TEST(the_spec_is_judged_on_the_machine)
 {
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
     struct result r;
 
     go(&r, SPEC("nccl: {env: {NCCL_IB_HCA: mlx5_99}}\n"), &m->hw);
@@ -102,12 +100,11 @@ TEST(the_spec_is_judged_on_the_machine)
     assert_int_equal(r.rc, RC_OK);
     CHECK(has(&r, "\nNCCL_IB_HCA=mlx5_99\n"));
     end(&r);
-    free(m);
 }
 
 TEST(the_spec_wins_over_the_machine)
 {
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
     struct result r;
 
     m_env(m, "NCCL_DEBUG", "TRACE"); /* of the shell that made the inventory */
@@ -116,7 +113,6 @@ TEST(the_spec_wins_over_the_machine)
     CHECK(has(&r, "# nccl.env.NCCL_SOCKET_IFNAME\nNCCL_SOCKET_IFNAME==eth0\n"));
     CHECK(!strstr(r.text, "NCCL_DEBUG"));
     end(&r);
-    free(m);
 }
 
 TEST_MAIN(cmocka_unit_test(a_pod_gets_what_nccl_would_not_find),

@@ -24,8 +24,8 @@ TEST(a_port_that_strays_is_told_and_mended)
 {
     for (size_t i = 0; i < ARRAY_SIZE(landings); i++) {
         const struct landing *l = &landings[i];
-        struct machine *m = machine_bare(4);
-        struct nccl_choice c;
+        AUTO(machine_free) struct machine *m = machine_bare(4);
+        AUTO(nccl_choice_release) struct nccl_choice c;
 
         for (size_t k = 0; k < 4; k++)
             rail_add(m, k, l->octets[k], l->octets[k][1] ? 2 : 1);
@@ -34,16 +34,14 @@ TEST(a_port_that_strays_is_told_and_mended)
             fail_msg("%s: %s", l->what, c.gid_nets_why ? c.gid_nets_why : "nothing is told");
         if (!str_eq(c.gid_range ? c.gid_range : "", l->range ? l->range : ""))
             fail_msg("%s: range %s", l->what, c.gid_range ? c.gid_range : "none");
-        nccl_choice_release(&c);
-        free(m);
     }
 }
 
 /* The range it gives makes NCCL's own search end on one network. */
 TEST(the_range_mends_it)
 {
-    struct machine *m = machine_bare(2);
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_bare(2);
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     rail_add(m, 0, (int[]){ 1, 9 }, 2);
     rail_add(m, 1, (int[]){ 9, 1 }, 2);
@@ -54,14 +52,12 @@ TEST(the_range_mends_it)
     assert_int_equal(c.ports[0].gid_index.v, 3);
     assert_int_equal(c.ports[1].gid_index.v, 5);
     assert_null(c.gid_nets_why);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(an_index_must_be_of_one_network)
 {
-    struct machine *m = machine_bare(2);
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_bare(2);
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     rail_add(m, 0, (int[]){ 1, 9 }, 2);
     rail_add(m, 1, (int[]){ 9, 1 }, 2);
@@ -75,8 +71,6 @@ TEST(an_index_must_be_of_one_network)
     rail_add(m, 1, (int[]){ 1, 9 }, 2);
     nccl_choose(&m->hw, &c);
     CHECK(gid_networks_agree_at(&m->hw, &c, 3, true) && gid_networks_agree_at(&m->hw, &c, 5, true));
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST_MAIN(cmocka_unit_test(a_port_that_strays_is_told_and_mended),

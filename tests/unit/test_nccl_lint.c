@@ -134,9 +134,9 @@ static const struct {
 TEST(table)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct machine *m = machine(rows[i].where);
+        AUTO(machine_free) struct machine *m = machine(rows[i].where);
         const struct nccl_lint *hit = NULL;
-        struct nccl_lints l;
+        AUTO(nccl_lints_release) struct nccl_lints l;
 
         m_env(m, rows[i].name, rows[i].value);
         nccl_lint_env(&m->hw, &l);
@@ -155,22 +155,18 @@ TEST(table)
             buf_release(&out);
             fail();
         }
-        nccl_lints_release(&l);
-        free(m);
     }
 }
 
 TEST(clean_machines_are_silent)
 {
     for (int w = POD; w <= PCIE; w++) {
-        struct machine *m = machine((enum where)w);
-        struct nccl_lints l;
+        AUTO(machine_free) struct machine *m = machine((enum where)w);
+        AUTO(nccl_lints_release) struct nccl_lints l;
 
         nccl_lint_env(&m->hw, &l);
         assert_int_equal(l.count, 0);
         nccl_lints_release(&l);
-        nccl_lints_release(&l);
-        free(m);
     }
 }
 
@@ -189,7 +185,7 @@ static bool has(struct machine *m, const char *name, const char *text)
 /* mlx5_1 takes mlx5_10 too, on a machine that has both. */
 TEST(prefix_takes_more)
 {
-    struct machine *m = machine_dgx();
+    AUTO(machine_free) struct machine *m = machine_dgx();
 
     m_env(m, "NCCL_IB_HCA", "mlx5_0,mlx5_1");
     m_rdma(m, "mlx5_10", "0000:e8:00.0", "InfiniBand", 100);
@@ -201,45 +197,41 @@ TEST(prefix_takes_more)
     m->ports[0].state = "ACTIVE";
     m->ports[0].link_layer = "Ethernet";
     CHECK(has(m, "NCCL_IB_HCA", "InfiniBand and Ethernet"));
-    free(m);
 }
 
 TEST(dmabuf_without_peermem)
 {
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
 
     m_env(m, "NCCL_DMABUF_ENABLE", "0");
     m->hw.limits.peermem = NULL;
     CHECK(has(m, "NCCL_DMABUF_ENABLE", "35.4 instead of 194.6"));
-    free(m);
 }
 
 TEST(gid_of_another_namespace)
 {
-    struct machine *m = machine_pod("ok");
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
 
     m_env(m, "NCCL_IB_GID_INDEX", "3");
     m->gids[1][3].ndev = NULL;
     CHECK(has(m, "NCCL_IB_GID_INDEX", "not in this namespace"));
-    free(m);
 }
 
 /* A script that ran without the GPUs wrote 0, and the GPUs are still out of sight. */
 TEST(zero_gpus_where_none_can_be_seen)
 {
-    struct machine *m = machine_pod("hidden");
+    AUTO(machine_free) struct machine *m = machine_pod("hidden");
 
     m_env(m, "GPUS_PER_NODE", "0");
     CHECK(has(m, "GPUS_PER_NODE", "starts no rank"));
-    free(m);
 }
 
 /* The whole environment of a manifest seen in the field. */
 TEST(everything_at_once)
 {
-    struct machine *m = machine_pod("ok");
-    struct nccl_lints l;
-    struct buf out = { 0 };
+    AUTO(machine_free) struct machine *m = machine_pod("ok");
+    AUTO(nccl_lints_release) struct nccl_lints l;
+    AUTO(buf_release) struct buf out = { 0 };
     size_t errors = 0;
 
     m_env(m, "NCCL_IB_HCA", "^mlx5_");
@@ -256,9 +248,6 @@ TEST(everything_at_once)
     nccl_lints_write(&l, true, &out);
     for (const char *p = buf_str(&out); *p; p += strcspn(p, "\n") + 1)
         CHECK(str_starts(p, "# "));
-    buf_release(&out);
-    nccl_lints_release(&l);
-    free(m);
 }
 
 TEST_MAIN(cmocka_unit_test(table), cmocka_unit_test(clean_machines_are_silent),

@@ -6,8 +6,8 @@
 
 TEST(its_own_port_at_its_own_switch)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     nccl_choose(&m->hw, &c);
     assert_int_equal(c.scores_count, 8);
@@ -16,15 +16,13 @@ TEST(its_own_port_at_its_own_switch)
         assert_string_equal(c.scores[i].ours.path, "PIX");
         CHECK(nccl_way_has(&c.scores[i].ours, m->names[i]) && !c.scores[i].worse);
     }
-    nccl_choice_release(&c);
-    free(m);
 }
 
 /* GPUs without a port of their own share those of others, and no bandwidth is counted twice. */
 TEST(a_port_that_is_down_is_shared_for)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
     int64_t sum = 0;
 
     m->ports[5].state = "DOWN";
@@ -38,22 +36,18 @@ TEST(a_port_that_is_down_is_shared_for)
     m_env(m, "NCCL_PXN_DISABLE", "1");
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.scores[5].dflt.path, "PHB");
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(a_rate_that_is_not_known_makes_no_share)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     for (size_t i = 0; i < 8; i++)
         m->ports[i].rate_mbps = maybe_none();
     nccl_choose(&m->hw, &c);
     for (size_t i = 0; i < c.scores_count; i++)
         CHECK(!c.scores[i].dflt.mbps.known && !c.scores[i].worse);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST_MAIN(cmocka_unit_test(its_own_port_at_its_own_switch),

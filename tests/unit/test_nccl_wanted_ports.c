@@ -15,21 +15,19 @@ static size_t wanted_count(const struct nccl_choice *c)
 
 TEST(a_rail_at_half_rate_stays)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m->ports[3].rate_mbps = maybe_of(200000);
     nccl_choose(&m->hw, &c);
     CHECK(c.ports[3].wanted);
     assert_int_equal(wanted_count(&c), 8);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(a_faster_port_of_the_other_socket_goes)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m_gid(m_rdma(m, "mlx5_8", "0000:f0:00.0", "Ethernet", 800), 3,
           "0000:0000:0000:0000:0000:ffff:0a09:0005", "RoCE v2", "stor0");
@@ -40,15 +38,13 @@ TEST(a_faster_port_of_the_other_socket_goes)
     nccl_choose(&m->hw, &c);
     CHECK(!c.ports[8].wanted && c.ports[8].wanted_why);
     assert_int_equal(wanted_count(&c), 8);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(a_second_network_with_a_file_system_goes)
 {
     struct hw_mount mount = { .source = "10.9.0.200:/data", .target = "/d", .fstype = "nfs4" };
-    struct machine *m = machine_bare(2);
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_bare(2);
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     rail_add(m, 0, (int[]){ 1 }, 1);
     rail_add(m, 1, (int[]){ 1 }, 1);
@@ -62,20 +58,16 @@ TEST(a_second_network_with_a_file_system_goes)
     CHECK(c.ports[0].wanted && c.ports[1].wanted && !c.ports[2].wanted);
     for (size_t i = 0; i < c.scores_count; i++)
         CHECK(!c.scores[i].worse);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST(nothing_is_wanted_that_is_down)
 {
-    struct machine *m = machine_dgx();
-    struct nccl_choice c;
+    AUTO(machine_free) struct machine *m = machine_dgx();
+    AUTO(nccl_choice_release) struct nccl_choice c;
 
     m->ports[0].state = "DOWN";
     nccl_choose(&m->hw, &c);
     CHECK(!c.ports[0].wanted && wanted_count(&c) == 7);
-    nccl_choice_release(&c);
-    free(m);
 }
 
 TEST_MAIN(cmocka_unit_test(a_rail_at_half_rate_stays),

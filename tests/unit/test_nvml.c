@@ -102,7 +102,7 @@ TEST(words_go_both_ways)
         nvml_virtualizations, nvml_recoveries, nvml_fabric_states,
         nvml_addressings,     nvml_link_ends,  nvml_p2p_states,
     };
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
 
     for (size_t t = 0; t < ARRAY_SIZE(tables); t++) {
         for (int code = -1; code < 300; code++) {
@@ -115,7 +115,6 @@ TEST(words_go_both_ways)
         CHECK(!nvml_code(tables[t], "code 99999999999", &(int){ 0 }));
         CHECK(!nvml_code(tables[t], NULL, &(int){ 0 }));
     }
-    arena_release(&a);
 }
 
 TEST(hostile_lines_are_refused)
@@ -123,7 +122,7 @@ TEST(hostile_lines_are_refused)
     static const char *const rows[] = {
         "{\"gpus\": [", "[]", "{\"gpus\": 3}", "{\"gpus\": [{\"index\": \"one\"}]}", "{}\n\xff\n",
     };
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n = { .gpus_count = 77 };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -135,15 +134,14 @@ TEST(hostile_lines_are_refused)
     CHECK(n.gpus_count == 77); /* untouched on failure */
     CHECK(nvml_join(&a, "", 0, &n, NULL) == RC_OK);
     CHECK(n.gpus_count == 0);
-    arena_release(&a);
 }
 
 /* ---- whole machines ---- */
 static void check_round_trip(const char *machine)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml want, got;
-    struct buf want_json = { 0 }, got_json = { 0 };
+    AUTO(buf_release) struct buf want_json = { 0 }, got_json = { 0 };
     struct err err = { 0 };
     char path[256];
     size_t len;
@@ -156,10 +154,8 @@ static void check_round_trip(const char *machine)
     nvml_write_json(&want, &want_json);
     nvml_write_json(&got, &got_json);
     assert_string_equal(buf_str(&got_json), buf_str(&want_json));
-    buf_release(&want_json);
     buf_release(&got_json);
     free(text);
-    arena_release(&a);
 }
 
 TEST(machines_come_back_as_written)
@@ -173,7 +169,7 @@ TEST(machines_come_back_as_written)
 
 TEST(real_h200_values)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n;
     const struct hw_gpu *g;
 
@@ -190,12 +186,11 @@ TEST(real_h200_values)
     CHECK(g->nvlinks_count == 0 && !g->nvlinks_total.known);
     CHECK(maybe_is(n.nvidia.cuda_driver, 13000));
     CHECK(g->errors_count == 0 && !n.nvidia.nvml_error && !n.nvidia.hung_call);
-    arena_release(&a);
 }
 
 TEST(old_driver_is_understood)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n;
 
     query_fake(&a, "a100-pcie", "old", &n);
@@ -212,7 +207,6 @@ TEST(old_driver_is_understood)
         CHECK(g->nvlinks[0].remote_bdf && !g->nvlinks[0].remote_kind);
         CHECK(maybe_is(g->clock_app_sm_mhz, 1410) && g->power_mw.known);
     }
-    arena_release(&a);
 }
 
 /* ---- faults ---- */
@@ -245,7 +239,7 @@ TEST(hangs_are_named_and_bounded)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct arena a = { 0 };
+        AUTO(arena_release) struct arena a = { 0 };
         int64_t start = clock_mono_ms();
         struct hw_nvml n;
 
@@ -259,24 +253,22 @@ TEST(hangs_are_named_and_bounded)
         for (size_t k = 0; k < n.gpus_count; k++)
             assert_string_equal(n.gpus[k].state, k < rows[i].described ? "ok" : "unanswered");
         CHECK(!n.nvidia.driver_version == (rows[i].announced == 0));
-        arena_release(&a);
     }
 }
 
 TEST(slow_is_not_hung)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n;
 
     query_fake(&a, "dgx-h100", "slow:nvmlDeviceGetName:60", &n);
     CHECK(!n.nvidia.hung_call);
     CHECK(n.gpus_count == 8 && n.pairs_count == 28);
-    arena_release(&a);
 }
 
 TEST(a_lost_gpu_leaves_the_others)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n;
 
     query_fake(&a, "dgx-h100", "lose:2", &n);
@@ -288,12 +280,11 @@ TEST(a_lost_gpu_leaves_the_others)
     assert_string_equal(n.gpus[2].errors[0].text, "GPU is lost");
     CHECK(maybe_is(n.gpus[2].errors[0].code, 15));
     assert_int_equal(n.pairs_count, 21); /* of the seven */
-    arena_release(&a);
 }
 
 TEST(error_codes_are_kept)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n;
 
     query_fake(&a, "dgx-h100",
@@ -311,12 +302,11 @@ TEST(error_codes_are_kept)
     assert_string_equal(n.gpus[4].state, "lost");
     CHECK(n.gpus[4].name && !n.gpus[4].vbios); /* asked no further */
     assert_int_equal(n.gpus[4].errors_count, 1);
-    arena_release(&a);
 }
 
 TEST(failed_init_is_told)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n;
 
     query_fake(&a, "h200", "rc:nvmlInit_v2:-:18", &n);
@@ -325,12 +315,11 @@ TEST(failed_init_is_told)
     CHECK(n.gpus_count == 0 && n.nvidia.nvml_library);
     query_fake(&a, "no-such-machine", NULL, &n);
     assert_string_equal(n.nvidia.nvml_error, "nvmlInit_v2: Driver Not Loaded (9)");
-    arena_release(&a);
 }
 
 TEST(a_crash_stays_in_the_child)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n;
 
     query_fake(&a, "dgx-h100", "crash:nvmlInit_v2", &n);
@@ -341,13 +330,12 @@ TEST(a_crash_stays_in_the_child)
     assert_int_equal(n.gpus_count, 8);
     assert_string_equal(n.gpus[0].state, "ok");
     assert_string_equal(n.gpus[1].state, "unanswered");
-    arena_release(&a);
 }
 
 TEST(no_library_is_a_fact)
 {
     struct hw_opts opts = { .nvml_lib = "/nonexistent/libnvidia-ml.so.1" };
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct hw_nvml n;
 
     nvml_probe(&a, &opts, &n);
@@ -357,7 +345,6 @@ TEST(no_library_is_a_fact)
     nvml_probe(&a, &opts, &n);
     assert_string_equal(n.nvidia.nvml_error,
                         "library 'libm.so.6' is not NVIDIA's management library");
-    arena_release(&a);
 }
 
 /* ---- merging with PCI: a machine is a folder, PCI is written by hand ---- */
