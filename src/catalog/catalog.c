@@ -14,20 +14,6 @@ EMBED(data_gpus, "data/gpus.csv");
 
 enum { WORD_MAX = 64 };
 
-/* Columns by name, so that the order in the file is free. */
-static enum rc columns(const struct csv *t, const char *const *names, size_t count, size_t *out,
-                       struct err *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        int c = csv_col(t, names[i]);
-
-        if (c < 0)
-            return err_set(err, RC_PARSE, "there is no column '%s'", names[i]);
-        out[i] = (size_t)c;
-    }
-    return RC_OK;
-}
-
 enum rc cat_nccl_load(struct arena *a, struct cat_nccl_table *out, struct err *err)
 {
     static const char *const names[] = {
@@ -38,7 +24,7 @@ enum rc cat_nccl_load(struct arena *a, struct cat_nccl_table *out, struct err *e
     struct csv t;
 
     if (csv_parse(a, data_nccl_env, data_nccl_env_len, &t, err) ||
-        columns(&t, names, ARRAY_SIZE(names), col, err))
+        csv_columns(&t, names, ARRAY_SIZE(names), col, err))
         return err_ctx(err, "table 'nccl_env.csv'");
     rows = arena_array(a, struct cat_nccl, t.rows);
     for (size_t i = 0; i < t.rows; i++) {
@@ -208,7 +194,7 @@ enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err
     struct csv t;
 
     if (csv_parse(a, data_gpus, data_gpus_len, &t, err) ||
-        columns(&t, names, ARRAY_SIZE(names), col, err))
+        csv_columns(&t, names, ARRAY_SIZE(names), col, err))
         return err_ctx(err, "table 'gpus.csv'");
     rows = arena_array(a, struct cat_gpu, t.rows);
     for (size_t i = 0; i < t.rows; i++) {

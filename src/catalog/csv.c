@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#include <math.h>
+
 struct reader {
     const char *p, *end;
     size_t line; /* of the cell that is read, from 1 */
@@ -144,4 +146,65 @@ int csv_col(const struct csv *t, const char *name)
 const char *csv_cell(const struct csv *t, size_t r, size_t c)
 {
     return r < t->rows && c < t->cols ? t->cells[r * t->cols + c] : "";
+}
+
+enum rc csv_columns(const struct csv *t, const char *const *names, size_t count, size_t *out,
+                    struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        int c = csv_col(t, names[i]);
+
+        if (c < 0)
+            return err_set(err, RC_PARSE, "there is no column '%s'", names[i]);
+        out[i] = (size_t)c;
+    }
+    return RC_OK;
+}
+
+static enum rc cell_read(const struct field *f, const char *cell, size_t row, char *out,
+                         struct err *err)
+{
+    double v = f->or_null ? (double)NAN : 0;
+
+    if (f->kind == FIELD_STR) {
+        *(const char **)(void *)(out + f->off) = cell;
+        return RC_OK;
+    }
+    if (*cell && !str_to_f64(cell, &v))
+        return err_set(err, RC_PARSE, "line %zu: '%s' is not a number", row + 2, cell);
+    if (f->scale)
+        v *= f->scale;
+    if (f->kind == FIELD_F64)
+        *(double *)(void *)(out + f->off) = v;
+    else
+        *(int64_t *)(void *)(out + f->off) = (int64_t)v;
+    return RC_OK;
+}
+
+enum rc csv_rows(struct arena *a, const char *file, const char *text, size_t len,
+                 const struct field_table *fields, void *out_rows, size_t *out_count,
+                 struct err *err)
+{
+    const char *names[CSV_COLS_MAX];
+    size_t col[CSV_COLS_MAX];
+    struct csv t;
+    char *rows;
+    enum rc rc;
+
+    for (size_t i = 0; i < fields->count; i++)
+        names[i] = fields->rows[i].key;
+    rc = csv_parse(a, text, len, &t, err);
+    if (rc == RC_OK)
+        rc = csv_columns(&t, names, fields->count, col, err);
+    if (rc != RC_OK)
+        return err_ctx(err, "table '%s'", file);
+    rows = arena_array_bytes(a, t.rows, fields->size);
+    for (size_t r = 0; r < t.rows; r++)
+        for (size_t i = 0; i < fields->count; i++)
+            if (cell_read(&fields->rows[i], csv_cell(&t, r, col[i]), r, rows + r * fields->size,
+                          err))
+                return err_ctx(err, "table '%s'", file);
+    memcpy(out_rows, &rows, sizeof(rows));
+    *out_count = t.rows;
+    return RC_OK;
 }

@@ -12,56 +12,44 @@
 EMBED(data_recipes, "data/recipes.csv");
 EMBED(data_lr_rules, "data/lr_rules.csv");
 
-/* A cell by its column's name; a table without the column is a fault of ours. */
-static const char *column_text(const struct csv *t, size_t row, const char *name)
-{
-    int col = csv_col(t, name);
+#define S struct plan_recipe
+static const struct field recipe_fields[] = {
+    FIELD_OF("name", S, name, "the run"),
+    FIELD_OF("kind", S, kind, "llm, moe, vision or driving"),
+    FIELD_OF("optimizer", S, optimizer, "adam or sgd"),
+    FIELD_OF("batch_unit", S, batch_unit, "tokens or images"),
+    FIELD_OF("warmup", S, warmup, "how long the rate rises"),
+    FIELD_OF("schedule", S, schedule, "how it falls"),
+    FIELD_OF("source", S, source, "who says so"),
+    FIELD_OF("params_b", S, params, "that a token meets, in billions", .scale = 1e9),
+    FIELD_OF("tokens_b", S, tokens, "in billions; empty: not said", .scale = 1e9),
+    FIELD_OF("lr", S, lr, "peak learning rate"),
+    FIELD_OF("batch", S, batch, "a step"),
+    FIELD_OF("batch_last", S, batch_last, "where it grows"),
+    FIELD_OF("lr_end_share", S, lr_end_share, "of the peak, at the end"),
+};
+static FIELD_TABLE(recipe_table, "recipes", S, recipe_fields);
+#undef S
 
-    assert(col >= 0);
-    return csv_cell(t, row, (size_t)col);
-}
-
-static double column_number(const struct csv *t, size_t row, const char *name)
-{
-    double v = 0;
-
-    return str_to_f64(column_text(t, row, name), &v) ? v : 0;
-}
+#define S struct plan_lr_rule
+static const struct field rule_fields[] = {
+    FIELD_OF("rule", S, name, "the rule"),
+    FIELD_OF("optimizer", S, optimizer, "whose rate it changes"),
+    FIELD_OF("exponent", S, exponent, "of the ratio of batches"),
+    FIELD_OF("holds", S, holds, "how far"),
+    FIELD_OF("source", S, source, "who says so"),
+};
+static FIELD_TABLE(rule_table, "rules", S, rule_fields);
+#undef S
 
 enum rc plan_recipes_load(struct arena *a, struct plan_recipes *out, struct err *err)
 {
-    struct plan_lr_rule *rules;
-    struct plan_recipe *rows;
-    struct csv t, u;
+    enum rc rc = csv_rows(a, "recipes.csv", data_recipes, data_recipes_len, &recipe_table,
+                          &out->rows, &out->count, err);
 
-    if (csv_parse(a, data_recipes, data_recipes_len, &t, err))
-        return err_ctx(err, "table 'recipes.csv'");
-    if (csv_parse(a, data_lr_rules, data_lr_rules_len, &u, err))
-        return err_ctx(err, "table 'lr_rules.csv'");
-    rows = arena_array(a, struct plan_recipe, t.rows);
-    for (size_t i = 0; i < t.rows; i++)
-        rows[i] = (struct plan_recipe){ .name = column_text(&t, i, "name"),
-                                        .kind = column_text(&t, i, "kind"),
-                                        .optimizer = column_text(&t, i, "optimizer"),
-                                        .batch_unit = column_text(&t, i, "batch_unit"),
-                                        .warmup = column_text(&t, i, "warmup"),
-                                        .schedule = column_text(&t, i, "schedule"),
-                                        .source = column_text(&t, i, "source"),
-                                        .params = column_number(&t, i, "params_b") * 1e9,
-                                        .tokens = column_number(&t, i, "tokens_b") * 1e9,
-                                        .lr = column_number(&t, i, "lr"),
-                                        .batch = column_number(&t, i, "batch"),
-                                        .batch_last = column_number(&t, i, "batch_last"),
-                                        .lr_end_share = column_number(&t, i, "lr_end_share") };
-    rules = arena_array(a, struct plan_lr_rule, u.rows);
-    for (size_t i = 0; i < u.rows; i++)
-        rules[i] = (struct plan_lr_rule){ .name = column_text(&u, i, "rule"),
-                                          .optimizer = column_text(&u, i, "optimizer"),
-                                          .holds = column_text(&u, i, "holds"),
-                                          .source = column_text(&u, i, "source"),
-                                          .exponent = column_number(&u, i, "exponent") };
-    *out = (struct plan_recipes){ rows, t.rows, rules, u.rows };
-    return RC_OK;
+    return rc ? rc
+              : csv_rows(a, "lr_rules.csv", data_lr_rules, data_lr_rules_len, &rule_table,
+                         &out->rules, &out->rules_count, err);
 }
 
 static bool of_kind(const struct plan_recipe *r, const char *kind)

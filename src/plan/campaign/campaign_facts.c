@@ -17,160 +17,72 @@ EMBED(data_plan_bands, "data/plan_bands.csv");
 
 const char *const plan_pay_names[] = { "on demand", "reserved", "spot", NULL };
 
-enum { COLS_MAX = 8 };
+/* ---- tables: a row's keys are the columns ---- */
+#define S struct plan_failures
+static const struct field failure_fields[] = {
+    FIELD_OF("name", S, name, "the system"),
+    FIELD_OF("gpu", S, gpu, "its kind of GPU"),
+    FIELD_OF("gpus", S, gpus, "how many"),
+    FIELD_OF("gpu_hours", S, gpu_hours, "that were watched"),
+    FIELD_OF("failures", S, failures, "in them"),
+    FIELD_OF("what", S, what, "counts as one"),
+    FIELD_OF("source", S, source, "who says so"),
+    FIELD_OF("hardware_share", S, hardware_share, "of failures that take a node; empty: not said"),
+};
+static FIELD_TABLE(failure_table, "failures", S, failure_fields);
+#undef S
 
-/* A table whose columns are `names`, in any order; their places in `col`. */
-static enum rc open_table(struct arena *a, const char *text, size_t len, const char *const *names,
-                          struct csv *t, size_t col[COLS_MAX], struct err *err)
-{
-    enum rc rc = csv_parse(a, text, len, t, err);
+#define S struct plan_price
+static const struct field price_fields[] = {
+    FIELD_OF("item", S, item, "what is paid for"),
+    FIELD_OF("unit", S, unit, "of the figures"),
+    FIELD_OF("low", S, low, "the lowest", .or_null = true),
+    FIELD_OF("usual", S, usual, "empty: not known", .or_null = true),
+    FIELD_OF("high", S, high, "the highest", .or_null = true),
+    FIELD_OF("date", S, date, "when it was looked up"),
+    FIELD_OF("source", S, source, "where"),
+};
+static FIELD_TABLE(price_table, "prices", S, price_fields);
+#undef S
 
-    if (rc)
-        return rc;
-    for (size_t i = 0; names[i]; i++) {
-        int c = csv_col(t, names[i]);
+#define S struct plan_fact
+static const struct field fact_fields[] = {
+    FIELD_OF("name", S, name, "that plan_fact() asks for"),
+    FIELD_OF("value", S, value, "in the unit"),
+    FIELD_OF("unit", S, unit, "of it"),
+    FIELD_OF("source", S, source, "who says so"),
+};
+static FIELD_TABLE(fact_table, "facts", S, fact_fields);
+#undef S
 
-        assert(i < COLS_MAX);
-        if (c < 0)
-            return err_set(err, RC_PARSE, "there is no column '%s'", names[i]);
-        col[i] = (size_t)c;
-    }
-    return RC_OK;
-}
-
-/* NaN for an empty cell; a cell that is no number is a fault of the table. */
-static enum rc read_number(const struct csv *t, size_t row, size_t col, double *out,
-                           struct err *err)
-{
-    const char *s = csv_cell(t, row, col);
-
-    *out = NAN;
-    if (!*s || str_to_f64(s, out))
-        return RC_OK;
-    return err_set(err, RC_PARSE, "line %zu: '%s' is not a number", row + 2, s);
-}
-
-static enum rc load_failures(struct arena *a, struct plan_facts *out, struct err *err)
-{
-    static const char *const names[] = { "name",     "gpu",  "gpus",   "gpu_hours",
-                                         "failures", "what", "source", "hardware_share",
-                                         NULL };
-    struct plan_failures *rows;
-    size_t col[COLS_MAX] = { 0 };
-    struct csv t;
-
-    if (open_table(a, data_failures, data_failures_len, names, &t, col, err))
-        return err_ctx(err, "table 'failures.csv'");
-    rows = arena_array(a, struct plan_failures, t.rows);
-    for (size_t i = 0; i < t.rows; i++) {
-        rows[i].name = csv_cell(&t, i, col[0]);
-        rows[i].gpu = csv_cell(&t, i, col[1]);
-        rows[i].what = csv_cell(&t, i, col[5]);
-        rows[i].source = csv_cell(&t, i, col[6]);
-        if (read_number(&t, i, col[2], &rows[i].gpus, err) ||
-            read_number(&t, i, col[3], &rows[i].gpu_hours, err) ||
-            read_number(&t, i, col[4], &rows[i].failures, err) ||
-            read_number(&t, i, col[7], &rows[i].hardware_share, err))
-            return err_ctx(err, "table 'failures.csv'");
-        if (isnan(rows[i].hardware_share))
-            rows[i].hardware_share = 0;
-    }
-    out->failures = rows;
-    out->failures_count = t.rows;
-    return RC_OK;
-}
-
-static enum rc load_prices(struct arena *a, struct plan_facts *out, struct err *err)
-{
-    static const char *const names[] = { "item", "unit", "low",    "usual",
-                                         "high", "date", "source", NULL };
-    struct plan_price *rows;
-    size_t col[COLS_MAX] = { 0 };
-    struct csv t;
-
-    if (open_table(a, data_prices, data_prices_len, names, &t, col, err))
-        return err_ctx(err, "table 'prices.csv'");
-    rows = arena_array(a, struct plan_price, t.rows);
-    for (size_t i = 0; i < t.rows; i++) {
-        rows[i].item = csv_cell(&t, i, col[0]);
-        rows[i].unit = csv_cell(&t, i, col[1]);
-        rows[i].date = csv_cell(&t, i, col[5]);
-        rows[i].source = csv_cell(&t, i, col[6]);
-        if (read_number(&t, i, col[2], &rows[i].low, err) ||
-            read_number(&t, i, col[3], &rows[i].usual, err) ||
-            read_number(&t, i, col[4], &rows[i].high, err))
-            return err_ctx(err, "table 'prices.csv'");
-    }
-    out->prices = rows;
-    out->prices_count = t.rows;
-    return RC_OK;
-}
-
-static enum rc load_facts(struct arena *a, struct plan_facts *out, struct err *err)
-{
-    static const char *const names[] = { "name", "value", "unit", "source", NULL };
-    struct plan_fact *rows;
-    size_t col[COLS_MAX] = { 0 };
-    struct csv t;
-
-    if (open_table(a, data_campaign, data_campaign_len, names, &t, col, err))
-        return err_ctx(err, "table 'campaign.csv'");
-    rows = arena_array(a, struct plan_fact, t.rows);
-    for (size_t i = 0; i < t.rows; i++) {
-        rows[i].name = csv_cell(&t, i, col[0]);
-        rows[i].unit = csv_cell(&t, i, col[2]);
-        rows[i].source = csv_cell(&t, i, col[3]);
-        if (read_number(&t, i, col[1], &rows[i].value, err))
-            return err_ctx(err, "table 'campaign.csv'");
-    }
-    out->facts = rows;
-    out->facts_count = t.rows;
-    return RC_OK;
-}
-
-static enum rc load_bands(struct arena *a, struct plan_facts *out, struct err *err)
-{
-    static const char *const names[] = {
-        "gpu", "moe", "stack", "low", "high", "n", "source", NULL
-    };
-    struct plan_band_row *rows;
-    size_t col[COLS_MAX] = { 0 };
-    struct csv t;
-
-    if (open_table(a, data_plan_bands, data_plan_bands_len, names, &t, col, err))
-        return err_ctx(err, "table 'plan_bands.csv'");
-    rows = arena_array(a, struct plan_band_row, t.rows);
-    for (size_t i = 0; i < t.rows; i++) {
-        double n;
-
-        rows[i].gpu = csv_cell(&t, i, col[0]);
-        rows[i].moe = csv_cell(&t, i, col[1]);
-        rows[i].stack = csv_cell(&t, i, col[2]);
-        rows[i].source = csv_cell(&t, i, col[6]);
-        if (read_number(&t, i, col[3], &rows[i].low, err) ||
-            read_number(&t, i, col[4], &rows[i].high, err) || read_number(&t, i, col[5], &n, err))
-            return err_ctx(err, "table 'plan_bands.csv'");
-        rows[i].n = (int64_t)n;
-    }
-    out->bands = rows;
-    out->bands_count = t.rows;
-    return RC_OK;
-}
+#define S struct plan_band_row
+static const struct field band_fields[] = {
+    FIELD_OF("gpu", S, gpu, "generation"),
+    FIELD_OF("moe", S, moe, "models with experts: yes or no"),
+    FIELD_OF("stack", S, stack, "of software"),
+    FIELD_OF("low", S, low, "percent"),
+    FIELD_OF("high", S, high, "percent"),
+    FIELD_OF("n", S, n, "rows behind it"),
+    FIELD_OF("source", S, source, "which runs"),
+};
+static FIELD_TABLE(band_table, "bands", S, band_fields);
+#undef S
 
 enum rc plan_facts_load(struct arena *a, struct plan_facts *out, struct err *err)
 {
     struct plan_facts f = { 0 };
-    enum rc rc = load_failures(a, &f, err);
 
-    if (rc == RC_OK)
-        rc = load_prices(a, &f, err);
-    if (rc == RC_OK)
-        rc = load_facts(a, &f, err);
-    if (rc == RC_OK)
-        rc = load_bands(a, &f, err);
-    if (rc == RC_OK)
-        *out = f;
-    return rc;
+    if (csv_rows(a, "failures.csv", data_failures, data_failures_len, &failure_table, &f.failures,
+                 &f.failures_count, err) ||
+        csv_rows(a, "prices.csv", data_prices, data_prices_len, &price_table, &f.prices,
+                 &f.prices_count, err) ||
+        csv_rows(a, "campaign.csv", data_campaign, data_campaign_len, &fact_table, &f.facts,
+                 &f.facts_count, err) ||
+        csv_rows(a, "plan_bands.csv", data_plan_bands, data_plan_bands_len, &band_table, &f.bands,
+                 &f.bands_count, err))
+        return RC_PARSE;
+    *out = f;
+    return RC_OK;
 }
 
 /* ---- look-ups ---- */

@@ -528,15 +528,14 @@ enum rc queue_read(struct arena *a, const char *text, size_t len, double spread,
                    struct queue_class out[QUEUE_CLASSES_MAX], size_t *out_count, struct err *err)
 {
     static const char *const needed[] = { "name", "per_month", "gpus", "hours" };
+    size_t col[ARRAY_SIZE(needed)];
     struct csv t;
-    enum rc rc;
+    enum rc rc = csv_parse(a, text, len, &t, err);
 
-    rc = csv_parse(a, text, len, &t, err);
+    if (rc == RC_OK)
+        rc = csv_columns(&t, needed, ARRAY_SIZE(needed), col, err);
     if (rc)
         return rc;
-    for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
-        if (csv_col(&t, needed[i]) < 0)
-            return err_set(err, RC_PARSE, "there is no column '%s'", needed[i]);
     if (!t.rows || t.rows > QUEUE_CLASSES_MAX)
         return err_set(err, RC_LIMIT, "there are %zu kinds of job: 1 to %d are possible", t.rows,
                        QUEUE_CLASSES_MAX);
@@ -544,7 +543,7 @@ enum rc queue_read(struct arena *a, const char *text, size_t len, double spread,
         struct queue_class c = { .spread = spread };
         double gpus = 0;
 
-        str_copy(c.name, sizeof(c.name), csv_cell(&t, i, (size_t)csv_col(&t, "name")));
+        str_copy(c.name, sizeof(c.name), csv_cell(&t, i, col[0]));
         rc = read_number(&t, i, "per_month", 1e-3, 1e6, &c.per_month, err);
         if (rc == RC_OK)
             rc = read_number(&t, i, "gpus", 1, PLAN_GPUS_MAX, &gpus, err);

@@ -161,16 +161,9 @@ enum rc plan_known_load(struct arena *a, struct plan_known_table *out, struct er
     struct plan_known *rows;
     struct csv t;
 
-    if (csv_parse(a, data_models, data_models_len, &t, err))
+    if (csv_parse(a, data_models, data_models_len, &t, err) ||
+        csv_columns(&t, col_names, C_COUNT, col, err))
         return err_ctx(err, "table 'models.csv'");
-    for (size_t i = 0; i < C_COUNT; i++) {
-        int c = csv_col(&t, col_names[i]);
-
-        if (c < 0)
-            return err_set(err, RC_PARSE, "table 'models.csv': there is no column '%s'",
-                           col_names[i]);
-        col[i] = (size_t)c;
-    }
     rows = arena_array(a, struct plan_known, t.rows);
     for (size_t i = 0; i < t.rows; i++)
         if (read_row(&t, i, col, &rows[i], err))

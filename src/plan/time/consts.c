@@ -138,13 +138,9 @@ enum rc plan_consts_read(struct arena *a, const char *text, size_t len,
     *out = (struct plan_const_table){ 0 };
     if (rc)
         return rc;
-    for (size_t i = 0; i < P_COUNT; i++) {
-        int c = csv_col(&t, columns[i]);
-
-        if (c < 0)
-            return err_set(err, RC_PARSE, "there is no column '%s'", columns[i]);
-        col[i] = (size_t)c;
-    }
+    rc = csv_columns(&t, columns, P_COUNT, col, err);
+    if (rc)
+        return rc;
     if (t.rows > PLAN_CONST_ROWS_MAX)
         return err_set(err, RC_LIMIT, "more than %d rows", PLAN_CONST_ROWS_MAX);
     rows = (struct plan_const_table){ arena_array(a, struct plan_const_row, t.rows), t.rows };

@@ -798,13 +798,10 @@ static enum rc read_cells(struct arena *a, struct run_reader *r, struct err *err
 {
     size_t col[C_COUNT];
 
-    for (size_t i = 0; i < C_COUNT; i++) {
-        int c = csv_col(&r->t, col_names[i]);
+    enum rc rc = csv_columns(&r->t, col_names, C_COUNT, col, err);
 
-        if (c < 0)
-            return err_set(err, RC_PARSE, "there is no column '%s'", col_names[i]);
-        col[i] = (size_t)c;
-    }
+    if (rc)
+        return rc;
     r->cells = arena_array(a, const char *, (r->t.rows + 1) * C_COUNT);
     for (size_t row = 0; row < r->t.rows; row++)
         for (size_t i = 0; i < C_COUNT; i++) {
