@@ -328,7 +328,7 @@ static void *access_thread(void *arg)
 
 static struct counter *counter_of(struct metrics *m, const char *name, const char *help)
 {
-    return metrics_counter(metrics_family(m, METRICS_COUNTER, name, help, NULL, NULL, 0));
+    return metrics_counter(metrics_counters(m, name, help, NULL));
 }
 
 static void counters_make(struct access *a, struct metrics *m)

@@ -199,6 +199,25 @@ struct metrics_family *metrics_family(struct metrics *m, enum metrics_kind kind,
     return f;
 }
 
+struct metrics_family *metrics_counters(struct metrics *m, const char *name, const char *help,
+                                        const char *labels)
+{
+    return metrics_family(m, METRICS_COUNTER, name, help, labels, NULL, 0);
+}
+
+struct metrics_family *metrics_gauges(struct metrics *m, const char *name, const char *help,
+                                      const char *labels)
+{
+    return metrics_family(m, METRICS_GAUGE, name, help, labels, NULL, 0);
+}
+
+struct metrics_family *metrics_timings(struct metrics *m, const char *name, const char *help,
+                                       const char *labels)
+{
+    return metrics_family(m, METRICS_HISTOGRAM, name, help, labels, metrics_durations,
+                          metrics_durations_count);
+}
+
 /* ---- series */
 
 /* One label value: valid UTF-8, cut between characters. */

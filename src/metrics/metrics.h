@@ -38,6 +38,12 @@ void metrics_free(struct metrics *m); /* NULL is fine */
 struct metrics_family *metrics_family(struct metrics *m, enum metrics_kind kind, const char *name,
                                       const char *help, const char *labels, const double *buckets,
                                       size_t bucket_count);
+struct metrics_family *metrics_counters(struct metrics *m, const char *name, const char *help,
+                                        const char *labels);
+struct metrics_family *metrics_gauges(struct metrics *m, const char *name, const char *help,
+                                      const char *labels);
+struct metrics_family *metrics_timings(struct metrics *m, const char *name, const char *help,
+                                       const char *labels); /* with metrics_durations */
 
 /* The series with these label values, in the order of the family's names; made at first use,
  * with 0.  Values become valid UTF-8 of at most METRICS_VALUE_MAX bytes; NULL is "". */

@@ -276,11 +276,6 @@ static bool take_pairs(struct request *r, struct frontend_scratch *scratch)
 
 /* ---- all of them */
 
-static size_t rows_of(const struct request *r, size_t i)
-{
-    return r->want == ENG_TOKENS ? r->texts[i].tokens : 1;
-}
-
 /* Room for what comes out, in the order of the inputs. */
 static bool make_rows(struct request *r)
 {
@@ -289,7 +284,7 @@ static bool make_rows(struct request *r)
     r->full_width = eng_width(r->model->model, r->want);
     for (size_t i = 0; i < r->count; i++) {
         r->texts[i].row = rows;
-        r->texts[i].row_count = rows_of(r, i);
+        r->texts[i].row_count = r->want == ENG_TOKENS ? r->texts[i].tokens : 1;
         r->response.tokens_total += r->texts[i].tokens;
         rows += r->texts[i].row_count;
     }

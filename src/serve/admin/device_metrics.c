@@ -37,14 +37,12 @@ struct devices *devices_new(struct metrics *m, struct workers *w)
     struct devices *d = xcalloc(1, sizeof(*d));
 
     d->workers = w;
-    d->up = metrics_family(m, METRICS_GAUGE, "stoker_worker_up",
-                           "1 while the process of a plug-in's device answers.", "device", NULL, 0);
-    d->restarts =
-        metrics_family(m, METRICS_COUNTER, "stoker_worker_restarts_total",
-                       "Times the process of a device was started again.", "device", NULL, 0);
-    d->beat =
-        metrics_family(m, METRICS_GAUGE, "stoker_worker_heartbeat_seconds",
-                       "Seconds since the process of a device showed life.", "device", NULL, 0);
+    d->up = metrics_gauges(m, "stoker_worker_up",
+                           "1 while the process of a plug-in's device answers.", "device");
+    d->restarts = metrics_counters(m, "stoker_worker_restarts_total",
+                                   "Times the process of a device was started again.", "device");
+    d->beat = metrics_gauges(m, "stoker_worker_heartbeat_seconds",
+                             "Seconds since the process of a device showed life.", "device");
     metrics_on_collect(m, collect_devices, d);
     return d;
 }

@@ -30,19 +30,6 @@ const char *stats_error_name(enum fault_kind e)
     return error_names[e];
 }
 
-static struct metrics_family *times(struct metrics *m, const char *name, const char *help,
-                                    const char *labels)
-{
-    return metrics_family(m, METRICS_HISTOGRAM, name, help, labels, metrics_durations,
-                          metrics_durations_count);
-}
-
-static struct metrics_family *counts(struct metrics *m, const char *name, const char *help,
-                                     const char *labels)
-{
-    return metrics_family(m, METRICS_COUNTER, name, help, labels, NULL, 0);
-}
-
 static void collect_connections(void *arg)
 {
     struct stats *s = arg;
@@ -58,14 +45,13 @@ static void collect_connections(void *arg)
 
 void stats_watch_http(struct stats *s, struct metrics *m, const struct http_server *http)
 {
-    s->connections = metrics_gauge(metrics_family(m, METRICS_GAUGE, "stoker_http_connections",
-                                                  "Open connections.", NULL, NULL, 0));
-    s->connections_max =
-        metrics_gauge(metrics_family(m, METRICS_GAUGE, "stoker_http_connections_max",
-                                     "Connections that may be open.", NULL, NULL, 0));
+    s->connections =
+        metrics_gauge(metrics_gauges(m, "stoker_http_connections", "Open connections.", NULL));
+    s->connections_max = metrics_gauge(
+        metrics_gauges(m, "stoker_http_connections_max", "Connections that may be open.", NULL));
     s->dropped = metrics_counter(
-        counts(m, "stoker_http_connections_dropped_total",
-               "Connections at rest closed for new ones, as all were taken.", NULL));
+        metrics_counters(m, "stoker_http_connections_dropped_total",
+                         "Connections at rest closed for new ones, as all were taken.", NULL));
     s->http = http;
     metrics_on_collect(m, collect_connections, s);
 }
@@ -76,23 +62,25 @@ struct stats *stats_new(struct metrics *m)
                                             "408", "413", "421", "431" };
     struct stats *s = xcalloc(1, sizeof(*s));
 
-    s->requests = counts(m, "stoker_requests_total", "Calls of the APIs answered, by status code.",
-                         "route,code");
-    s->refused =
-        counts(m, "stoker_http_refused_total",
-               "Requests refused before they became one: no token or the wrong one, a path or "
-               "a page that may not, slow, too large or no HTTP, by status code.",
-               "code");
-    s->seconds = times(m, "stoker_request_seconds", "Seconds from first byte to reply.", "route");
-    s->errors = counts(m, "stoker_errors_total", "Requests refused or failed, by kind.", "kind");
-    s->items = counts(m, "stoker_items_total", "Texts computed or found.", "model");
-    s->tokens = counts(m, "stoker_tokens_total", "Tokens of them.", "model");
-    s->truncated = counts(m, "stoker_truncated_total", "Texts that were cut.", "model");
-    s->cached = counts(m, "stoker_cached_total", "Texts found in the cache.", "model");
-    s->stages =
-        times(m, "stoker_stage_seconds",
-              "Seconds of a request in each stage; of parse and write, seconds of CPU time.",
-              "model,stage");
+    s->requests = metrics_counters(m, "stoker_requests_total",
+                                   "Calls of the APIs answered, by status code.", "route,code");
+    s->refused = metrics_counters(
+        m, "stoker_http_refused_total",
+        "Requests refused before they became one: no token or the wrong one, a path or "
+        "a page that may not, slow, too large or no HTTP, by status code.",
+        "code");
+    s->seconds =
+        metrics_timings(m, "stoker_request_seconds", "Seconds from first byte to reply.", "route");
+    s->errors =
+        metrics_counters(m, "stoker_errors_total", "Requests refused or failed, by kind.", "kind");
+    s->items = metrics_counters(m, "stoker_items_total", "Texts computed or found.", "model");
+    s->tokens = metrics_counters(m, "stoker_tokens_total", "Tokens of them.", "model");
+    s->truncated = metrics_counters(m, "stoker_truncated_total", "Texts that were cut.", "model");
+    s->cached = metrics_counters(m, "stoker_cached_total", "Texts found in the cache.", "model");
+    s->stages = metrics_timings(
+        m, "stoker_stage_seconds",
+        "Seconds of a request in each stage; of parse and write, seconds of CPU time.",
+        "model,stage");
     for (size_t i = 0; i < ARRAY_SIZE(error_names); i++)
         (void)metrics_counter(s->errors, error_names[i]);
     for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)

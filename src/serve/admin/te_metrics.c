@@ -60,12 +60,6 @@ static const char *failure_of(enum fault_kind e)
     }
 }
 
-static struct metrics_family *counters(struct metrics *m, const char *name, const char *help,
-                                       const char *labels)
-{
-    return metrics_family(m, METRICS_COUNTER, name, help, labels, NULL, 0);
-}
-
 static struct histogram *seconds_of(struct metrics *m, const char *name, const char *help)
 {
     double bounds[TE_DURATION_BUCKETS], at = 0.00001;
@@ -88,9 +82,9 @@ static struct histogram *powers_of(struct metrics *m, const char *name, const ch
 
 static void make_requests(struct te_metrics *t, struct metrics *m)
 {
-    t->count = counters(m, "te_request_count", "Requests.", "method");
-    t->success = counters(m, "te_request_success", "Requests answered.", "method");
-    t->failure = counters(m, "te_request_failure", "Requests refused or failed.", "err");
+    t->count = metrics_counters(m, "te_request_count", "Requests.", "method");
+    t->success = metrics_counters(m, "te_request_success", "Requests answered.", "method");
+    t->failure = metrics_counters(m, "te_request_failure", "Requests refused or failed.", "err");
     t->duration = seconds_of(m, "te_request_duration", "Seconds a request took.");
     t->tokenize =
         seconds_of(m, "te_request_tokenization_duration", "Seconds of tokenising a request.");
@@ -111,16 +105,18 @@ struct te_metrics *te_metrics_new(struct metrics *m)
 
     make_requests(t, m);
     t->embed = (struct te_inputs){
-        metrics_counter(counters(m, "te_embed_count", "Inputs for vectors.", NULL)),
-        metrics_counter(counters(m, "te_embed_success", "Inputs that became vectors.", NULL)),
+        metrics_counter(metrics_counters(m, "te_embed_count", "Inputs for vectors.", NULL)),
+        metrics_counter(
+            metrics_counters(m, "te_embed_success", "Inputs that became vectors.", NULL)),
         seconds_of(m, "te_embed_duration", "Seconds an input for a vector took."),
         seconds_of(m, "te_embed_tokenization_duration", "Seconds of tokenising it."),
         seconds_of(m, "te_embed_queue_duration", "Seconds it waited."),
         seconds_of(m, "te_embed_inference_duration", "Seconds of its batches."),
     };
     t->predict = (struct te_inputs){
-        metrics_counter(counters(m, "te_predict_count", "Inputs for scores.", NULL)),
-        metrics_counter(counters(m, "te_predict_success", "Inputs that became scores.", NULL)),
+        metrics_counter(metrics_counters(m, "te_predict_count", "Inputs for scores.", NULL)),
+        metrics_counter(
+            metrics_counters(m, "te_predict_success", "Inputs that became scores.", NULL)),
         seconds_of(m, "te_predict_duration", "Seconds an input for a score took."),
         seconds_of(m, "te_predict_tokenization_duration", "Seconds of tokenising it."),
         seconds_of(m, "te_predict_queue_duration", "Seconds it waited."),
@@ -128,8 +124,7 @@ struct te_metrics *te_metrics_new(struct metrics *m)
     };
     t->batch_size = powers_of(m, "te_batch_next_size", "Texts of a batch.", TE_SIZE_BUCKETS);
     t->batch_tokens = powers_of(m, "te_batch_next_tokens", "Tokens of a batch.", TE_TOKEN_BUCKETS);
-    t->queue_size = metrics_gauge(
-        metrics_family(m, METRICS_GAUGE, "te_queue_size", "Texts that wait.", NULL, NULL, 0));
+    t->queue_size = metrics_gauge(metrics_gauges(m, "te_queue_size", "Texts that wait.", NULL));
     gauge_set(t->queue_size, 0);
     return t;
 }

@@ -31,13 +31,6 @@ const char *identity_dtype(const struct eng *e, enum eng_dtype asked)
     return eng_dtype_name(asked);
 }
 
-static void add_prompts(struct buf *b, const struct serve_model *o)
-{
-    for (size_t i = 0; i < o->prompt_count; i++)
-        buf_addf(b, "prompt %zu:%s %zu:%s\n", strlen(o->prompts[i].name), o->prompts[i].name,
-                 strlen(o->prompts[i].text), o->prompts[i].text);
-}
-
 void identity_digest(const struct served *s, const struct serve_model *o, const char *dtype,
                      char out[MODELS_DIGEST_MAX])
 {
@@ -54,7 +47,9 @@ void identity_digest(const struct served *s, const struct serve_model *o, const 
              s->files_sha256, dtype,
              m->head == MODEL_HEAD_NONE ? model_pool_label(m->pool) : "none", choices[o->normalize],
              s->max_tokens);
-    add_prompts(&b, o);
+    for (size_t i = 0; i < o->prompt_count; i++)
+        buf_addf(&b, "prompt %zu:%s %zu:%s\n", strlen(o->prompts[i].name), o->prompts[i].name,
+                 strlen(o->prompts[i].text), o->prompts[i].text);
     sha256_init(&h);
     sha256_add(&h, buf_str(&b), b.len);
     sha256_end(&h, sum);

@@ -14,25 +14,24 @@ void meter_init(struct models *m)
         r, METRICS_GAUGE, "stoker_pool_bytes",
         "Bytes of a memory pool; host memory is not cut up, so largest_free equals free.",
         "pool,state", NULL, 0);
-    t->bytes = metrics_family(r, METRICS_GAUGE, "stoker_model_bytes",
-                              "Bytes that a model's versions hold.", "model", NULL, 0);
-    t->state = metrics_family(r, METRICS_GAUGE, "stoker_model_state",
-                              "1 for the state that a model is in.", "model,state", NULL, 0);
-    t->loads = metrics_family(r, METRICS_COUNTER, "stoker_model_loads_total",
-                              "Loads of a model, by how they ended.", "model,result", NULL, 0);
-    t->seconds = metrics_family(r, METRICS_HISTOGRAM, "stoker_model_load_seconds",
-                                "Seconds that a load took.", "model", metrics_durations,
-                                metrics_durations_count);
-    t->evictions = metrics_family(r, METRICS_COUNTER, "stoker_model_evictions_total",
-                                  "Times a model left for another.", "model", NULL, 0);
-    t->swaps = metrics_family(r, METRICS_COUNTER, "stoker_model_swaps_total",
-                              "Times a version replaced another.", "model", NULL, 0);
-    t->info = metrics_family(r, METRICS_GAUGE, "stoker_model_info",
+    t->bytes =
+        metrics_gauges(r, "stoker_model_bytes", "Bytes that a model's versions hold.", "model");
+    t->state = metrics_gauges(r, "stoker_model_state", "1 for the state that a model is in.",
+                              "model,state");
+    t->loads = metrics_counters(r, "stoker_model_loads_total",
+                                "Loads of a model, by how they ended.", "model,result");
+    t->seconds =
+        metrics_timings(r, "stoker_model_load_seconds", "Seconds that a load took.", "model");
+    t->evictions = metrics_counters(r, "stoker_model_evictions_total",
+                                    "Times a model left for another.", "model");
+    t->swaps = metrics_counters(r, "stoker_model_swaps_total", "Times a version replaced another.",
+                                "model");
+    t->info = metrics_gauges(r, "stoker_model_info",
                              "1 for what a model is: the digest of its content and settings.",
-                             "model,digest,dtype", NULL, 0);
-    t->changes = metrics_family(r, METRICS_COUNTER, "stoker_model_changes_refused_total",
-                                "Times a model was not loaded again since its files were others.",
-                                "model", NULL, 0);
+                             "model,digest,dtype");
+    t->changes = metrics_counters(r, "stoker_model_changes_refused_total",
+                                  "Times a model was not loaded again since its files were others.",
+                                  "model");
 }
 
 void meter_pools(struct models *m)
@@ -45,21 +44,6 @@ void meter_pools(struct models *m)
         gauge_set(metrics_gauge(m->meter.pool_bytes, p->name, "free"), left);
         gauge_set(metrics_gauge(m->meter.pool_bytes, p->name, "largest_free"), left);
     }
-}
-
-static void set_state(struct models *m, const char *name, enum models_state state)
-{
-    for (size_t i = 0; i < MODELS_STATES; i++)
-        gauge_set(metrics_gauge(m->meter.state, name, models_state_name((enum models_state)i)),
-                  i == (size_t)state);
-}
-
-/* Counters stay: a name may come again, and a count that falls is a restart to its reader. */
-static void drop_series(struct models *m, const char *name)
-{
-    for (size_t i = 0; i < MODELS_STATES; i++)
-        metrics_drop(m->meter.state, name, models_state_name((enum models_state)i));
-    metrics_drop(m->meter.bytes, name);
 }
 
 void meter_name(struct models *m, const char *name)
@@ -76,11 +60,17 @@ void meter_name(struct models *m, const char *name)
         leaving = leaving || !v->slot;
     }
     if (!s && !leaving) {
-        drop_series(m, name);
+        /* counters stay: a name may come again, and a count that falls is a restart to its reader */
+        for (size_t i = 0; i < MODELS_STATES; i++)
+            metrics_drop(m->meter.state, name, models_state_name((enum models_state)i));
+        metrics_drop(m->meter.bytes, name);
         return;
     }
     gauge_set(metrics_gauge(m->meter.bytes, name), (double)bytes);
-    set_state(m, name, s ? slot_state(s) : STATE_LEAVING);
+    size_t state = s ? slot_state(s) : STATE_LEAVING;
+    for (size_t i = 0; i < MODELS_STATES; i++)
+        gauge_set(metrics_gauge(m->meter.state, name, models_state_name((enum models_state)i)),
+                  i == state);
     (void)metrics_counter(m->meter.loads, name, "ok");
     (void)metrics_counter(m->meter.loads, name, "failed");
     (void)metrics_counter(m->meter.evictions, name);

@@ -449,11 +449,6 @@ static struct model_wish *wish_of(const struct model_slot *s)
     return s->current || s->away ? s->serving : NULL;
 }
 
-static bool same_light(const struct serve_model *a, const struct serve_model *b)
-{
-    return same_aliases(a, b) && a->priority == b->priority && a->pinned == b->pinned;
-}
-
 /* Other names, priority or pinning: nothing is loaded for that, unless the loader is at it
  * with the old ones.  The lock is held. */
 static void change_light(struct models *m, struct model_slot *s, const struct serve_model *o)
@@ -509,7 +504,8 @@ static void apply_list(struct models *m, const struct serve_model *list, size_t 
         bool coming = s && (s->wanted || s->loading);
         if (!w || !same_version(&w->o, &list[i]) || (fresh[i] && !coming))
             (void)want_model(m, wish_new(&list[i]));
-        else if (!same_light(&w->o, &list[i]))
+        else if (!same_aliases(&w->o, &list[i]) || w->o.priority != list[i].priority ||
+                 w->o.pinned != list[i].pinned)
             change_light(m, s, &list[i]);
     }
     order_slots(m, list, count);

@@ -143,34 +143,22 @@ enum rc sched_new(const struct sched_opts *o, struct sched **out, struct err *er
     return RC_OK;
 }
 
-/* The device queues there are; they stay until sched_free(). */
-static size_t list_device_queues(struct sched *s, struct device_queue **out)
-{
-    pthread_mutex_lock(&s->lock);
-    size_t n = s->queue_count;
-    memcpy(out, s->queues, n * sizeof(struct device_queue *));
-    pthread_mutex_unlock(&s->lock);
-    return n;
-}
-
 void sched_stop(struct sched *s)
 {
-    struct device_queue *queues[SCHED_DEVICE_QUEUES_MAX];
-
     pthread_mutex_lock(&s->lock);
-    s->stopping = true; /* of device queues that are made from here on */
+    s->stopping = true;        /* of device queues that are made from here on */
+    size_t n = s->queue_count; /* those stay where they are until sched_free() */
     pthread_mutex_unlock(&s->lock);
-    size_t n = list_device_queues(s, queues);
     for (size_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&queues[i]->lock);
-        queues[i]->stopping = true;
-        unlock_and_wake(queues[i]);
+        pthread_mutex_lock(&s->queues[i]->lock);
+        s->queues[i]->stopping = true;
+        unlock_and_wake(s->queues[i]);
     }
     for (size_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&queues[i]->lock);
-        while (queues[i]->open)
-            pthread_cond_wait(&queues[i]->changed, &queues[i]->lock);
-        pthread_mutex_unlock(&queues[i]->lock);
+        pthread_mutex_lock(&s->queues[i]->lock);
+        while (s->queues[i]->open)
+            pthread_cond_wait(&s->queues[i]->changed, &s->queues[i]->lock);
+        pthread_mutex_unlock(&s->queues[i]->lock);
     }
 }
 
@@ -342,14 +330,6 @@ static void enter_queue(struct device_queue *dq, struct request *r)
     }
 }
 
-static void refuse_request(struct request *r)
-{
-    for (size_t i = 0; i < r->count; i++)
-        r->texts[i].cached = false;
-    free(r->pending);
-    r->pending = NULL;
-}
-
 /* Everything was in the cache. */
 static void found_all(struct device_queue *dq, struct request *r)
 {
@@ -407,6 +387,9 @@ enum rc sched_submit(struct sched *s, struct request *r, int *out_retry_s, struc
     counter_add(r->queue->record->series.refused[why], 1);
     *out_retry_s = admit_retry_s(dq, r);
     pthread_mutex_unlock(&dq->lock);
-    refuse_request(r);
+    for (size_t i = 0; i < r->count; i++)
+        r->texts[i].cached = false;
+    free(r->pending);
+    r->pending = NULL;
     return rc;
 }

@@ -83,13 +83,6 @@ static void take_text(struct device_queue *dq, struct request_text *t, int64_t n
     b->tokens += t->tokens;
 }
 
-static struct request_text *fitting_text(const struct sched_batch *b, const struct request *r)
-{
-    return text_fits(b, r->waiting_first)  ? r->waiting_first
-           : text_fits(b, r->waiting_last) ? r->waiting_last
-                                           : NULL;
-}
-
 static void fill_by_turns(struct device_queue *dq, struct class_queue *c, int64_t now_ns)
 {
     struct request *aside[SCHED_LOOK_MAX], *r;
@@ -97,7 +90,9 @@ static void fill_by_turns(struct device_queue *dq, struct class_queue *c, int64_
     size_t n = 0;
 
     while (b->tokens < b->room && n < SCHED_LOOK_MAX && (r = fair_next(c))) {
-        struct request_text *t = fitting_text(b, r);
+        struct request_text *t = text_fits(b, r->waiting_first)  ? r->waiting_first
+                                 : text_fits(b, r->waiting_last) ? r->waiting_last
+                                                                 : NULL;
         if (t) {
             take_text(dq, t, now_ns);
         } else {

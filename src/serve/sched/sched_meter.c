@@ -23,62 +23,49 @@ static const double fills[] = { 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.
 static const double counts[] = { 1,   2,    4,    8,    16,   32,    64,    128,  256,
                                  512, 1024, 2048, 4096, 8192, 16384, 32768, 65536 };
 
-static struct metrics_family *counter(struct sched *s, const char *name, const char *help,
-                                      const char *labels)
-{
-    return metrics_family(s->o.metrics, METRICS_COUNTER, name, help, labels, NULL, 0);
-}
-
-static struct metrics_family *gauge(struct sched *s, const char *name, const char *help,
-                                    const char *labels)
-{
-    return metrics_family(s->o.metrics, METRICS_GAUGE, name, help, labels, NULL, 0);
-}
-
-static struct metrics_family *histogram(struct sched *s, const char *name, const char *help,
-                                        const char *labels, const double *bounds, size_t count)
-{
-    return metrics_family(s->o.metrics, METRICS_HISTOGRAM, name, help, labels, bounds, count);
-}
-
 void meter_families(struct sched *s)
 {
     struct sched_families *f = &s->families;
+    struct metrics *m = s->o.metrics;
 
-    f->batches = counter(s, "stoker_batches_total", "Batches that were run.", "model");
-    f->failures = counter(s, "stoker_batch_failures_total",
-                          "Texts that could not be computed, or gave what is not finite.", "model");
-    f->device_failures = counter(s, "stoker_device_failures_total",
-                                 "Batches that a model's device could not run.", "model");
-    f->fallbacks = counter(s, "stoker_fallback_batches_total",
-                           "Batches that ran on the fallback instead.", "model");
-    f->fill = histogram(s, "stoker_batch_fill", "Tokens of a batch by its budget.", "model", fills,
-                        ARRAY_SIZE(fills));
-    f->sequences = histogram(s, "stoker_batch_sequences", "Texts of a batch.", "model", counts,
-                             ARRAY_SIZE(counts));
-    f->tokens = histogram(s, "stoker_batch_tokens", "Tokens of a batch.", "model", counts,
-                          ARRAY_SIZE(counts));
-    f->seconds = histogram(s, "stoker_batch_seconds", "Seconds that a batch ran.", "model",
-                           metrics_durations, metrics_durations_count);
-    f->age = histogram(s, "stoker_queue_seconds", "Seconds that a text waited for its batch.",
-                       "model,class", metrics_durations, metrics_durations_count);
-    f->class_tokens = counter(s, "stoker_class_tokens_total",
-                              "Tokens that ran, by the class of their request.", "model,class");
-    f->queue_tokens = gauge(s, "stoker_queue_tokens", "Tokens that wait.", "model,class");
-    f->queue_requests = gauge(s, "stoker_queue_jobs", "Requests that wait or run.", "model,class");
-    f->dropped = counter(s, "stoker_queue_dropped_total", "Requests that ended without a result.",
-                         "model,reason");
-    f->refused = counter(s, "stoker_queue_refused_total", "Requests that were not taken in.",
-                         "model,reason");
-    f->coalesced = counter(s, "stoker_queue_coalesced_total",
-                           "Texts whose result another's computation gave.", "model");
-    f->hits = counter(s, "stoker_cache_hits_total", "Texts found in the cache.", "model");
-    f->misses = counter(s, "stoker_cache_misses_total", "Texts not found in the cache.", "model");
+    f->batches = metrics_counters(m, "stoker_batches_total", "Batches that were run.", "model");
+    f->failures =
+        metrics_counters(m, "stoker_batch_failures_total",
+                         "Texts that could not be computed, or gave what is not finite.", "model");
+    f->device_failures = metrics_counters(m, "stoker_device_failures_total",
+                                          "Batches that a model's device could not run.", "model");
+    f->fallbacks = metrics_counters(m, "stoker_fallback_batches_total",
+                                    "Batches that ran on the fallback instead.", "model");
+    f->fill = metrics_family(m, METRICS_HISTOGRAM, "stoker_batch_fill",
+                             "Tokens of a batch by its budget.", "model", fills, ARRAY_SIZE(fills));
+    f->sequences = metrics_family(m, METRICS_HISTOGRAM, "stoker_batch_sequences",
+                                  "Texts of a batch.", "model", counts, ARRAY_SIZE(counts));
+    f->tokens = metrics_family(m, METRICS_HISTOGRAM, "stoker_batch_tokens", "Tokens of a batch.",
+                               "model", counts, ARRAY_SIZE(counts));
+    f->seconds = metrics_timings(m, "stoker_batch_seconds", "Seconds that a batch ran.", "model");
+    f->age = metrics_timings(m, "stoker_queue_seconds", "Seconds that a text waited for its batch.",
+                             "model,class");
+    f->class_tokens =
+        metrics_counters(m, "stoker_class_tokens_total",
+                         "Tokens that ran, by the class of their request.", "model,class");
+    f->queue_tokens = metrics_gauges(m, "stoker_queue_tokens", "Tokens that wait.", "model,class");
+    f->queue_requests =
+        metrics_gauges(m, "stoker_queue_jobs", "Requests that wait or run.", "model,class");
+    f->dropped = metrics_counters(m, "stoker_queue_dropped_total",
+                                  "Requests that ended without a result.", "model,reason");
+    f->refused = metrics_counters(m, "stoker_queue_refused_total",
+                                  "Requests that were not taken in.", "model,reason");
+    f->coalesced = metrics_counters(m, "stoker_queue_coalesced_total",
+                                    "Texts whose result another's computation gave.", "model");
+    f->hits = metrics_counters(m, "stoker_cache_hits_total", "Texts found in the cache.", "model");
+    f->misses =
+        metrics_counters(m, "stoker_cache_misses_total", "Texts not found in the cache.", "model");
     f->evictions = metrics_counter(
-        counter(s, "stoker_cache_evictions_total", "Rows that left a full cache.", NULL));
-    f->cache_bytes = metrics_gauge(gauge(s, "stoker_cache_bytes", "Bytes of cached rows.", NULL));
-    f->busy = counter(s, "stoker_lane_busy_seconds_total", "Seconds that a device ran batches.",
-                      "device");
+        metrics_counters(m, "stoker_cache_evictions_total", "Rows that left a full cache.", NULL));
+    f->cache_bytes =
+        metrics_gauge(metrics_gauges(m, "stoker_cache_bytes", "Bytes of cached rows.", NULL));
+    f->busy = metrics_counters(m, "stoker_lane_busy_seconds_total",
+                               "Seconds that a device ran batches.", "device");
 }
 
 void meter_make(struct sched *s, const char *model, struct model_series *out)

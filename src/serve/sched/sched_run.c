@@ -171,12 +171,6 @@ static void device_down(const struct sched_batch *b)
     counter_add(b->queue->record->series.device_failures, 1);
 }
 
-static void device_up(struct model_replica *r)
-{
-    r->wait_ns = 0;
-    atomic_store(&r->retry_ns, 0);
-}
-
 /* On the fallback; false: there is none to be had, and *err says why. */
 static bool run_elsewhere(struct device_queue *dq, struct err *err)
 {
@@ -210,8 +204,10 @@ void batch_judge(struct device_queue *dq, enum rc rc, struct err *err, struct er
     struct sched_batch *b = dq->batch;
 
     if (!has_fallback(b) || rc != RC_NODEV) {
-        if (has_fallback(b))
-            device_up(b->queue->replica);
+        if (has_fallback(b)) {
+            b->queue->replica->wait_ns = 0;
+            atomic_store(&b->queue->replica->retry_ns, 0);
+        }
         settle_failure(dq, batch_eng(b), rc, err);
         return;
     }
