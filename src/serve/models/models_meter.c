@@ -60,7 +60,7 @@ void meter_name(struct models *m, const char *name)
         leaving = leaving || !v->slot;
     }
     if (!s && !leaving) {
-        /* counters stay: a name may come again, and a count that falls is a restart to its reader */
+        /* counters stay: a name may come again, and a count that falls looks like a restart */
         for (size_t i = 0; i < MODELS_STATES; i++)
             metrics_drop(m->meter.state, name, models_state_name((enum models_state)i));
         metrics_drop(m->meter.bytes, name);
