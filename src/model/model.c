@@ -202,18 +202,11 @@ static void part_add(struct model *m, const char *path)
     m->parts[m->part_count++] = xstrdup(name);
 }
 
-static bool part_exists(const char *dir, const char *name)
-{
-    char path[FILE_PATH_MAX];
-
-    return !file_join(path, sizeof(path), dir, name, NULL) && file_exists(path);
-}
-
 static void part_add_if(struct model *m, const char *dir, const char *name)
 {
     char path[FILE_PATH_MAX];
 
-    if (part_exists(dir, name) && !file_join(path, sizeof(path), dir, name, NULL))
+    if (!file_join(path, sizeof(path), dir, name, NULL) && file_exists(path))
         part_add(m, path);
 }
 
@@ -313,41 +306,25 @@ static enum rc dense_open(struct model *m, struct arena *a, const char *name, st
     return dense_tensors(m, dir, d, err);
 }
 
-static enum rc pool_open(struct model *m, struct arena *a, const char *name, struct err *err)
-{
-    const char *dir = arena_printf(a, "%s/%s", m->dir, name);
-    struct json *cfg;
-    enum rc rc;
-
-    WITH_FILE(rc, dir, "config.json", cfg, config_pool(m, cfg, err));
-    if (!rc && !cfg)
-        return err_set(err, RC_NODEV, "there is no config.json in '%s'", dir);
-    return rc;
-}
-
-/* Older releases wrote no file for it. */
-static enum rc normalize_open(struct model *m, struct arena *a, const char *name, struct err *err)
-{
-    const char *dir = arena_printf(a, "%s/%s", m->dir, name);
-    struct json *cfg;
-    enum rc rc;
-
-    WITH_FILE(rc, dir, "config.json", cfg, fields_check(m, FIELDS_NORMALIZE, cfg, err));
-    return rc;
-}
-
 static enum rc modules_open(struct model *m, struct arena *a, const struct modules *mods,
                             struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < mods->count && !rc; i++) {
-        if (mods->items[i].kind == MODULE_POOL)
-            rc = pool_open(m, a, mods->items[i].path, err);
-        if (mods->items[i].kind == MODULE_DENSE)
+        enum module_kind kind = mods->items[i].kind;
+        const char *dir = arena_printf(a, "%s/%s", m->dir, mods->items[i].path);
+        struct json *cfg;
+
+        if (kind == MODULE_POOL) {
+            WITH_FILE(rc, dir, "config.json", cfg, config_pool(m, cfg, err));
+            if (!rc && !cfg)
+                rc = err_set(err, RC_NODEV, "there is no config.json in '%s'", dir);
+        } else if (kind == MODULE_DENSE) {
             rc = dense_open(m, a, mods->items[i].path, err);
-        if (mods->items[i].kind == MODULE_NORMALIZE)
-            rc = normalize_open(m, a, mods->items[i].path, err);
+        } else if (kind == MODULE_NORMALIZE) { /* older releases wrote no file for it */
+            WITH_FILE(rc, dir, "config.json", cfg, fields_check(m, FIELDS_NORMALIZE, cfg, err));
+        }
     }
     return rc;
 }
@@ -427,10 +404,10 @@ static enum rc saved_find(struct model *m, struct arena *a, struct modules *mods
     }
     if (rc || mods->saved)
         return rc;
-    if (part_exists(m->dir, prompts_name))
+    if (file_exists_in(m->dir, prompts_name))
         ignored_add(m, prompts_name, NULL);
     for (size_t i = 0; i < ARRAY_SIZE(sentence_names); i++)
-        if (part_exists(m->net_dir, sentence_names[i]))
+        if (file_exists_in(m->net_dir, sentence_names[i]))
             ignored_add(m, sentence_names[i], NULL);
     return RC_OK;
 }
@@ -462,60 +439,51 @@ static enum rc net_open(struct model *m, struct arena *a, struct modules *mods, 
     return rc;
 }
 
-static enum rc configs_open(struct model *m, struct arena *a, struct err *err)
+/* What the small files say: all of them, or only those that the tokenizer needs.  The model's name
+ * is the folder's own even when that is given as ".". */
+static enum rc configs_open(const char *dir, bool whole, struct model **out, struct err *err)
 {
+    struct model *m;
+    struct arena small = { 0 }, *a = &small;
     struct modules mods = { 0 };
+    char *real = str_ends(dir, ".") ? realpath(dir, NULL) : NULL;
+    const char *name = real ? real : dir;
+    size_t end = strlen(name), at;
     struct json *cfg;
-    enum rc rc = net_open(m, a, &mods, err);
+    enum rc rc;
 
-    if (!rc && mods.saved)
-        WITH_FILE(rc, m->dir, prompts_name, cfg, config_prompts(m, cfg, err));
-    return rc ? rc : modules_open(m, a, &mods, err);
-}
-
-static const char *last_part(struct arena *a, const char *dir)
-{
-    size_t end = strlen(dir), at;
-
-    while (end > 1 && dir[end - 1] == '/')
+    *out = NULL;
+    if (!file_is_dir(dir)) {
+        free(real);
+        return err_set(err, RC_NODEV, "there is no folder '%s'", dir);
+    }
+    m = *out = xcalloc(1, sizeof(*m));
+    while (end > 1 && name[end - 1] == '/')
         end--;
-    for (at = end; at && dir[at - 1] != '/';)
+    for (at = end; at && name[at - 1] != '/';)
         at--;
-    return arena_strndup(a, dir + at, end - at);
-}
-
-/* The folder's own name even when it is given as "." */
-static const char *name_of(struct arena *a, const char *dir)
-{
-    char *real = realpath(dir, NULL);
-    const char *name = last_part(a, real && (str_ends(dir, ".")) ? real : dir);
-
-    free(real);
-    return name;
-}
-
-static struct model *model_new(const char *dir)
-{
-    struct model *m = xcalloc(1, sizeof(*m));
-
     m->dir = m->net_dir = arena_strdup(&m->arena, dir);
-    m->name = name_of(&m->arena, dir);
+    m->name = arena_strndup(&m->arena, name + at, end - at);
     m->prefix = "";
-    return m;
+    free(real);
+    rc = net_open(m, a, &mods, err);
+    if (!rc && whole && mods.saved)
+        WITH_FILE(rc, m->dir, prompts_name, cfg, config_prompts(m, cfg, err));
+    if (!rc && whole)
+        rc = modules_open(m, a, &mods, err);
+    arena_release(a);
+    return rc;
 }
 
 enum rc model_open_tokenizer(const char *dir, struct tokenizer **out, struct err *err)
 {
-    struct modules mods = { 0 };
-    struct arena a = { 0 };
+    struct err none = { 0 };
     struct model *m;
     enum rc rc;
 
-    if (!file_is_dir(dir))
-        return err_set(err, RC_NODEV, "there is no folder '%s'", dir);
-    m = model_new(dir);
-    rc = net_open(m, &a, &mods, err);
-    arena_release(&a);
+    err = err ? err : &none;
+    rc = configs_open(dir, false, &m, err);
+
     if (!rc)
         rc = model_tokenizer(m, out, err);
     model_close(m);
@@ -524,15 +492,13 @@ enum rc model_open_tokenizer(const char *dir, struct tokenizer **out, struct err
 
 enum rc model_open(const char *dir, struct model **out, struct err *err)
 {
-    struct arena a = { 0 };
+    struct err none = { 0 };
     struct model *m;
     enum rc rc;
 
-    if (!file_is_dir(dir))
-        return err_set(err, RC_NODEV, "there is no folder '%s'", dir);
-    m = model_new(dir);
-    rc = configs_open(m, &a, err);
-    arena_release(&a);
+    err = err ? err : &none;
+    rc = configs_open(dir, true, &m, err);
+
     if (!rc)
         rc = st_open(m->net_dir, &m->tensors, err);
     if (!rc)

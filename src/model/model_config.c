@@ -114,20 +114,11 @@ static const struct arch_row *arch_find(const char *name)
     return NULL;
 }
 
-static const struct arch_row *type_find(const char *type)
-{
-    for (size_t i = 0; type && i < ARRAY_SIZE(types); i++) {
-        if (!strcmp(type, types[i].type))
-            return arch_find(types[i].base);
-    }
-    return NULL;
-}
-
 static enum rc arch_read(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct json *list = config_field(cfg, "architectures");
     const char *name = json_str(json_at(list, 0)), *type = NULL;
-    const struct arch_row *row, *of_type;
+    const struct arch_row *row, *of_type = NULL;
     enum rc rc = config_str(cfg, "model_type", &type, err);
 
     if (!rc && list && (list->type != JSON_ARR || (list->count && !name)))
@@ -137,7 +128,9 @@ static enum rc arch_read(struct model *m, const struct json *cfg, struct err *er
         return rc;
     if (!name && !type)
         return err_set(err, RC_PARSE, "neither 'architectures' nor 'model_type' is given");
-    of_type = type_find(type);
+    for (size_t i = 0; type && i < ARRAY_SIZE(types); i++)
+        if (!strcmp(type, types[i].type))
+            of_type = arch_find(types[i].base);
     row = name ? arch_find(name) : of_type;
     if (!row) {
         err_hint(err, "Encoders of the families BERT, RoBERTa, XLM-RoBERTa, CamemBERT, MPNet and "
@@ -205,25 +198,17 @@ static enum rc sizes_read(struct model *m, const struct json *cfg, struct err *e
 {
     const struct size_keys *k = m->arch == MODEL_DISTILBERT ? &keys_distil : &keys_bert;
     bool types_used = m->arch == MODEL_BERT || m->arch == MODEL_XLMR;
-    enum rc rc = config_size(cfg, k->layers, 1, MODEL_LAYERS_MAX, SIZE_MAX, &m->layers, err);
 
-    if (!rc)
-        rc = config_size(cfg, k->hidden, 1, MODEL_HIDDEN_MAX, SIZE_MAX, &m->hidden, err);
-    if (!rc)
-        rc = config_size(cfg, k->heads, 1, MODEL_HIDDEN_MAX, SIZE_MAX, &m->heads, err);
-    if (!rc)
-        rc = config_size(cfg, k->ffn, 1, MODEL_FFN_MAX, SIZE_MAX, &m->ffn, err);
-    if (!rc && m->arch == MODEL_DISTILBERT)
-        rc = sizes_alike(cfg, err);
-    if (!rc)
-        rc = config_size(cfg, "vocab_size", 1, MODEL_VOCAB_MAX, SIZE_MAX, &m->vocab, err);
-    if (!rc)
-        rc = config_size(cfg, "max_position_embeddings", 1, MODEL_POSITIONS_MAX, 512, &m->positions,
-                         err);
-    if (!rc && types_used)
-        rc = config_size(cfg, "type_vocab_size", 1, MODEL_TYPES_MAX, 2, &m->types, err);
-    if (rc)
-        return rc;
+    if (config_size(cfg, k->layers, 1, MODEL_LAYERS_MAX, SIZE_MAX, &m->layers, err) ||
+        config_size(cfg, k->hidden, 1, MODEL_HIDDEN_MAX, SIZE_MAX, &m->hidden, err) ||
+        config_size(cfg, k->heads, 1, MODEL_HIDDEN_MAX, SIZE_MAX, &m->heads, err) ||
+        config_size(cfg, k->ffn, 1, MODEL_FFN_MAX, SIZE_MAX, &m->ffn, err) ||
+        (m->arch == MODEL_DISTILBERT && sizes_alike(cfg, err)) ||
+        config_size(cfg, "vocab_size", 1, MODEL_VOCAB_MAX, SIZE_MAX, &m->vocab, err) ||
+        config_size(cfg, "max_position_embeddings", 1, MODEL_POSITIONS_MAX, 512, &m->positions,
+                    err) ||
+        (types_used && config_size(cfg, "type_vocab_size", 1, MODEL_TYPES_MAX, 2, &m->types, err)))
+        return err->code;
     if (m->hidden % m->heads)
         return err_set(err, RC_PARSE, "'%s' %zu is not a multiple of '%s' %zu", k->hidden,
                        m->hidden, k->heads, m->heads);
@@ -304,16 +289,6 @@ static enum rc eps_read(struct model *m, const struct json *cfg, struct err *err
 }
 
 /* --- the head --- */
-static void label_names_read(struct model *m, const struct json *ids)
-{
-    m->label_names = arena_array(&m->arena, const char *, ids->count);
-    for (const struct json *v = ids->first; v; v = v->next) {
-        uint64_t i;
-        if (v->type == JSON_STR && str_to_u64(v->key, 10, &i) && i < ids->count)
-            m->label_names[i] = arena_strdup(&m->arena, v->text);
-    }
-}
-
 static enum rc labels_read(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct json *ids = config_field(cfg, "id2label");
@@ -326,7 +301,12 @@ static enum rc labels_read(struct model *m, const struct json *cfg, struct err *
         return err_set(err, RC_LIMIT, "'id2label' has %zu labels; at most %d are supported",
                        ids->count, MODEL_LABELS_MAX);
     m->labels = ids->count;
-    label_names_read(m, ids);
+    m->label_names = arena_array(&m->arena, const char *, ids->count);
+    for (const struct json *v = ids->first; v; v = v->next) {
+        uint64_t i;
+        if (v->type == JSON_STR && str_to_u64(v->key, 10, &i) && i < ids->count)
+            m->label_names[i] = arena_strdup(&m->arena, v->text);
+    }
     return RC_OK;
 }
 
@@ -364,26 +344,14 @@ static enum rc score_read(struct model *m, const struct json *cfg, struct err *e
 
 enum rc config_net(struct model *m, const struct json *cfg, struct err *err)
 {
-    enum rc rc;
-
     if (!cfg || cfg->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "it is not a JSON object");
-    rc = arch_read(m, cfg, err);
-    if (!rc)
-        rc = fields_check(m, FIELDS_NET, cfg, err);
-    if (!rc)
-        rc = variants_refuse(cfg, err);
-    if (!rc)
-        rc = sizes_read(m, cfg, err);
-    if (!rc)
-        rc = positions_read(m, cfg, err);
-    if (!rc)
-        rc = act_read(m, cfg, m->arch == MODEL_DISTILBERT ? "activation" : "hidden_act", err);
-    if (!rc)
-        rc = eps_read(m, cfg, err);
-    if (!rc && m->head != MODEL_HEAD_NONE)
-        rc = labels_read(m, cfg, err);
-    if (!rc && m->head != MODEL_HEAD_NONE)
-        rc = score_read(m, cfg, err);
-    return rc;
+    if (arch_read(m, cfg, err) || fields_check(m, FIELDS_NET, cfg, err) ||
+        variants_refuse(cfg, err) || sizes_read(m, cfg, err) || positions_read(m, cfg, err) ||
+        act_read(m, cfg, m->arch == MODEL_DISTILBERT ? "activation" : "hidden_act", err) ||
+        eps_read(m, cfg, err))
+        return err->code;
+    if (m->head != MODEL_HEAD_NONE && (labels_read(m, cfg, err) || score_read(m, cfg, err)))
+        return err->code;
+    return RC_OK;
 }

@@ -24,18 +24,11 @@ struct field_row {
     const char *why;  /* FIELD_HARMLESS: why; else NULL */
 };
 
-#define READ(name)                                                                                 \
-    {                                                                                              \
-        name, FIELD_READ, NULL, NULL                                                               \
-    }
-#define HARMLESS(name, why)                                                                        \
-    {                                                                                              \
-        name, FIELD_HARMLESS, NULL, why                                                            \
-    }
-#define MUST_BE(name, only)                                                                        \
-    {                                                                                              \
-        name, FIELD_MUST_BE, only, NULL                                                            \
-    }
+/* clang-format off */
+#define READ(name)          { name, FIELD_READ, NULL, NULL }
+#define HARMLESS(name, why) { name, FIELD_HARMLESS, NULL, why }
+#define MUST_BE(name, only) { name, FIELD_MUST_BE, only, NULL }
+/* clang-format on */
 
 static const char training[] = "for training";
 static const char generating[] = "for generating text";

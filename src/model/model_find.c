@@ -19,10 +19,7 @@ enum rc model_home(char *out, size_t cap, struct err *err)
 
 static bool holds_config(const char *dir)
 {
-    char path[FILE_PATH_MAX];
-
-    return (!file_join(path, sizeof(path), dir, "config.json", NULL) && file_exists(path)) ||
-           (!file_join(path, sizeof(path), dir, "modules.json", NULL) && file_exists(path));
+    return file_exists_in(dir, "config.json") || file_exists_in(dir, "modules.json");
 }
 
 static enum rc copy_path(const char *path, char *out, size_t cap, struct err *err)

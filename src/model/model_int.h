@@ -2,7 +2,7 @@
 /* model_int: between the files that read a model directory.
  *
  * The config_* functions are pure: a parsed document in, fields of the model out.  They
- * name the field that is wrong; the caller that read the file names the file. */
+ * name the field that is wrong; the caller that read the file names the file.  `err` is there. */
 #ifndef MODEL_MODEL_INT_H
 #define MODEL_MODEL_INT_H
 #include "base/text/json.h"

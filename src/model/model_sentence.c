@@ -277,23 +277,16 @@ enum rc config_dense(struct model *m, const struct json *cfg, struct model_dense
 {
     struct model_dense d = { .dir = out->dir };
     const char *act = NULL;
-    enum rc rc = fields_check(m, FIELDS_DENSE, cfg, err);
 
-    if (!rc)
-        rc = config_size(cfg, "in_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.in, err);
-    if (!rc)
-        rc = config_size(cfg, "out_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.out, err);
-    if (!rc)
-        rc = config_flag(cfg, "bias", true, &d.bias, err);
-    if (!rc)
-        rc = dense_place(cfg, err);
-    if (!rc)
-        rc = config_str(cfg, "activation_function", &act, err);
-    if (!rc)
-        rc = dense_act(act ? act : "torch.nn.modules.activation.Tanh", &d, err);
-    if (!rc)
-        *out = d;
-    return rc;
+    if (fields_check(m, FIELDS_DENSE, cfg, err) ||
+        config_size(cfg, "in_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.in, err) ||
+        config_size(cfg, "out_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.out, err) ||
+        config_flag(cfg, "bias", true, &d.bias, err) || dense_place(cfg, err) ||
+        config_str(cfg, "activation_function", &act, err) ||
+        dense_act(act ? act : "torch.nn.modules.activation.Tanh", &d, err))
+        return err->code;
+    *out = d;
+    return RC_OK;
 }
 
 /* --- who saved it, and for what --- */
@@ -343,14 +336,11 @@ enum rc config_task(struct model *m, const struct json *cfg, struct err *err)
     const char *task = NULL, *output = NULL;
     const char *tasks = pairs ? "sequence-classification" : "feature-extraction";
     const char *outputs = pairs ? "scores" : "token_embeddings";
-    enum rc rc = fields_check(m, FIELDS_SENTENCE, cfg, err);
 
-    if (!rc)
-        rc = config_str(cfg, "transformer_task", &task, err);
-    if (!rc)
-        rc = config_str(cfg, "module_output_name", &output, err);
-    if (rc)
-        return rc;
+    if (fields_check(m, FIELDS_SENTENCE, cfg, err) ||
+        config_str(cfg, "transformer_task", &task, err) ||
+        config_str(cfg, "module_output_name", &output, err))
+        return err->code;
     task = task ? task : "feature-extraction";
     if (strcmp(task, tasks))
         return err_set(err, RC_USAGE, "'transformer_task' is '%.64s', not %s, as this network's is",
@@ -385,20 +375,13 @@ enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct json *prompts = json_get(cfg, "prompts");
     const char *dflt = NULL, *act = NULL;
-    enum rc rc = fields_check(m, FIELDS_PROMPTS, cfg, err);
 
-    if (!rc)
-        rc = config_str(cfg, "default_prompt_name", &dflt, err);
-    if (!rc)
-        rc = config_size(cfg, "truncate_dim", 1, MODEL_HIDDEN_MAX, 0, &m->truncate_dim, err);
-    if (!rc)
-        rc = similarity_read(m, cfg, err);
-    if (!rc)
-        rc = config_str(cfg, "activation_fn", &act, err);
-    if (!rc && act && m->head != MODEL_HEAD_NONE)
-        rc = config_score(m, act, err);
-    if (rc)
-        return rc;
+    if (fields_check(m, FIELDS_PROMPTS, cfg, err) ||
+        config_str(cfg, "default_prompt_name", &dflt, err) ||
+        config_size(cfg, "truncate_dim", 1, MODEL_HIDDEN_MAX, 0, &m->truncate_dim, err) ||
+        similarity_read(m, cfg, err) || config_str(cfg, "activation_fn", &act, err) ||
+        (act && m->head != MODEL_HEAD_NONE && config_score(m, act, err)))
+        return err->code;
     if (prompts && prompts->type != JSON_OBJ && prompts->type != JSON_NULL)
         return err_set(err, RC_PARSE, "'prompts' is not an object");
     if (prompts && prompts->count > MODEL_PROMPTS_MAX)
@@ -439,17 +422,13 @@ enum rc config_lengths(struct model *m, const struct json *sentence, const struc
                        struct err *err)
 {
     size_t limit = 0;
-    /* as the reference: it stands in for the tokenizer's own limit, also where it is none */
-    enum rc rc = config_limit(sentence, "max_seq_length", MODEL_POSITIONS_MAX, &limit, err);
 
-    if (!rc)
-        rc = config_flag(sentence, "do_lower_case", false, &m->rules.lower_first, err);
-    if (!rc && !limit)
-        rc = config_limit(tokenizer, "model_max_length", 0, &limit, err);
-    if (!rc && !limit)
-        rc = config_limit(tokenizer, "max_len", 0, &limit, err);
-    if (rc)
-        return rc;
+    /* as the reference: it stands in for the tokenizer's own limit, also where it is none */
+    if (config_limit(sentence, "max_seq_length", MODEL_POSITIONS_MAX, &limit, err) ||
+        config_flag(sentence, "do_lower_case", false, &m->rules.lower_first, err) ||
+        (!limit && config_limit(tokenizer, "model_max_length", 0, &limit, err)) ||
+        (!limit && config_limit(tokenizer, "max_len", 0, &limit, err)))
+        return err->code;
     if (limit && limit < m->max_tokens)
         m->max_tokens = limit;
     if (m->max_tokens < 3)

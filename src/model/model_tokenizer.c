@@ -54,42 +54,34 @@ enum rc config_tokenizer(struct model *m, const struct json *net, const struct j
     const struct json *accents = json_get(cfg, "strip_accents");
     const struct tokenizer_class *row;
     size_t limit;
-    enum rc rc = config_str(cfg, "tokenizer_class", &name, err);
 
-    if (!rc)
-        rc = config_str(net, "tokenizer_class", &of_net, err);
-    if (rc)
-        return rc;
+    if (config_str(cfg, "tokenizer_class", &name, err) ||
+        config_str(net, "tokenizer_class", &of_net, err))
+        return err->code;
     name = name ? name : of_net;
     row = tokenizer_class_find(m, name);
     m->rules.class = row->class;
     m->rules.class_name = arena_strdup(&m->arena, name ? name : row->name);
-    rc = config_flag(cfg, "do_lower_case", true, &lower, err);
-    if (!rc)
-        rc = config_flag(cfg, "tokenize_chinese_chars", true, &chinese, err);
-    if (!rc)
-        rc = config_flag(cfg, "strip_accents", false, &m->rules.strip_accents, err);
-    if (!rc)
-        rc = config_flag(cfg, "add_prefix_space", true, &prefix, err);
-    if (!rc)
-        rc = side_read(cfg, "truncation_side", &m->rules.side_set, &m->rules.left, err);
-    if (!rc) /* a text by itself is not padded, and ours never are */
-        rc = side_read(cfg, "padding_side", &ignored, &ignored, err);
-    if (!rc) /* a text would be a special token of that name */
-        rc = config_flag(cfg, "add_bos_token", false, &ignored, err);
-    if (!rc)
-        rc = config_flag(cfg, "add_eos_token", false, &ignored, err);
-    if (!rc)
-        rc = inputs_read(m, cfg, row->types, err);
-    if (!rc) /* config_lengths() takes them, where nothing stands in for them */
-        rc = config_limit(cfg, "model_max_length", 0, &limit, err);
-    if (!rc)
-        rc = config_limit(cfg, "max_len", 0, &limit, err);
+    if (config_flag(cfg, "do_lower_case", true, &lower, err) ||
+        config_flag(cfg, "tokenize_chinese_chars", true, &chinese, err) ||
+        config_flag(cfg, "strip_accents", false, &m->rules.strip_accents, err) ||
+        config_flag(cfg, "add_prefix_space", true, &prefix, err) ||
+        side_read(cfg, "truncation_side", &m->rules.side_set, &m->rules.left, err) ||
+        /* a text by itself is not padded, and ours never are */
+        side_read(cfg, "padding_side", &ignored, &ignored, err) ||
+        /* a text would be a special token of that name */
+        config_flag(cfg, "add_bos_token", false, &ignored, err) ||
+        config_flag(cfg, "add_eos_token", false, &ignored, err) ||
+        inputs_read(m, cfg, row->types, err) ||
+        /* config_lengths() takes them, where nothing stands in for them */
+        config_limit(cfg, "model_max_length", 0, &limit, err) ||
+        config_limit(cfg, "max_len", 0, &limit, err))
+        return err->code;
     m->rules.keep_case = !lower && !row->lowers;
     m->rules.keep_chinese = !chinese;
     m->rules.accents_set = accents && accents->type != JSON_NULL;
     m->rules.no_prefix_space = !prefix;
-    return rc;
+    return RC_OK;
 }
 
 enum rc model_tokenizer(const struct model *m, struct tokenizer **out, struct err *err)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/file.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -148,6 +150,13 @@ bool file_exists(const char *path)
     return !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
+bool file_exists_in(const char *dir, const char *name)
+{
+    char path[FILE_PATH_MAX];
+
+    return !file_join(path, sizeof(path), dir, name, NULL) && file_exists(path);
+}
+
 bool file_is_dir(const char *path)
 {
     struct stat st;
@@ -188,6 +197,18 @@ enum rc file_make_dirs(const char *path, struct err *err)
     if (!file_is_dir(path))
         return err_set(err, RC_FAIL, "'%s' is not a folder", path);
     return RC_OK;
+}
+
+enum rc file_make_parents(const char *path, struct err *err)
+{
+    char dir[FILE_PATH_MAX], *slash;
+
+    (void)str_copy(dir, sizeof(dir), path);
+    slash = strrchr(dir, '/');
+    if (!slash || slash == dir)
+        return RC_OK;
+    *slash = '\0';
+    return file_make_dirs(dir, err);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)

@@ -35,6 +35,7 @@ enum { FILE_MODE_GROUP = 0640 }; /* of what not everybody on the machine may rea
 /* With `rc` RC_OK: to the disk, then in place; else it is thrown away.  Returns the first fault. */
 enum rc file_new_close(struct file_new *f, enum rc rc, struct err *err) MUST_USE;
 bool file_exists(const char *path); /* a regular file, links followed */
+bool file_exists_in(const char *dir, const char *name);
 bool file_is_dir(const char *path); /* a folder, links followed */
 /* "dir/name"; RC_LIMIT past `cap`. */
 enum rc file_join(char *out, size_t cap, const char *dir, const char *name,
@@ -42,6 +43,8 @@ enum rc file_join(char *out, size_t cap, const char *dir, const char *name,
 
 /* A folder and the folders above it; fine when they are there. */
 enum rc file_make_dirs(const char *path, struct err *err) MUST_USE;
+/* The folders above a file. */
+enum rc file_make_parents(const char *path, struct err *err) MUST_USE;
 /* A folder with all below it, links not followed; what cannot go stays. */
 void file_remove_tree(const char *path);
 

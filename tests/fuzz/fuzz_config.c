@@ -26,35 +26,35 @@ static void one(int which, struct model *m, const struct json *v)
 
     switch (which) {
     case 0:
-        if (!config_net(m, v, NULL))
+        if (!config_net(m, v, &err))
             check(m);
         break;
     case 1:
-        if (!config_modules(m, v, &mods, NULL) && mods.count > MODULES_MAX)
+        if (!config_modules(m, v, &mods, &err) && mods.count > MODULES_MAX)
             abort();
         break;
     case 2:
         m->hidden = 32;
-        if (!config_pool(m, v, NULL) &&
+        if (!config_pool(m, v, &err) &&
             (m->pool > MODEL_POOL_WEIGHTED || m->joined_count > MODEL_JOINED_MAX))
             abort();
         break;
     case 3:
-        if (!config_dense(m, v, &d, NULL) && (!d.in || !d.out || d.act > MODEL_DENSE_GELU))
+        if (!config_dense(m, v, &d, &err) && (!d.in || !d.out || d.act > MODEL_DENSE_GELU))
             abort();
         break;
     case 4:
         m->head = MODEL_HEAD_POOLER;
-        if (!config_prompts(m, v, NULL) && m->prompts_count > MODEL_PROMPTS_MAX)
+        if (!config_prompts(m, v, &err) && m->prompts_count > MODEL_PROMPTS_MAX)
             abort();
         break;
     default:
         (void)!config_task(m, v, &err);
         m->max_tokens = 512;
         m->arch_name = "BertModel";
-        if (!config_lengths(m, v, v, NULL) && m->max_tokens > 512)
+        if (!config_lengths(m, v, v, &err) && m->max_tokens > 512)
             abort();
-        if (!config_tokenizer(m, v, v, NULL) && m->rules.class > TOK_CLASS_OTHER)
+        if (!config_tokenizer(m, v, v, &err) && m->rules.class > TOK_CLASS_OTHER)
             abort();
         if (!config_special(m, v, v, v, &err) &&
             m->rules.more_count > 3 * (size_t)MODEL_SPECIALS_MAX)

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/files/sums_int.h"
 #include "model/model.h"
 #include "os/clock.h"
 #include "os/file.h"
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FILES_CHUNK = 1 << 20, FILES_LINE_MAX = FILE_PATH_MAX + SHA256_HEX + 4 };
+enum { FILES_LINE_MAX = FILE_PATH_MAX + SHA256_HEX + 4 };
 
 struct seen_file { /* of an inode */
     uint64_t device, number, bytes;
@@ -265,28 +266,14 @@ static enum rc file_changed(const char *name, struct err *err)
     return err_set(err, RC_FAIL, "file '%s' changed while the model was loading", name);
 }
 
-static enum rc read_all(int fd, const struct sum_source *s, uint64_t bytes,
-                        uint8_t out[SHA256_BYTES], struct err *err)
+static enum rc ask_stop(void *arg, uint64_t bytes, struct err *err)
 {
-    uint8_t *chunk = xmalloc(FILES_CHUNK);
-    struct sha256 sha;
-    enum rc rc = RC_OK;
+    const struct sum_source *s = arg;
 
-    sha256_init(&sha);
-    for (uint64_t at = 0; rc == RC_OK && at < bytes;) {
-        size_t n = bytes - at < FILES_CHUNK ? (size_t)(bytes - at) : FILES_CHUNK;
-
-        rc = file_pread(fd, s->path, at, chunk, n, err);
-        if (rc == RC_OK)
-            sha256_add(&sha, chunk, n);
-        at += n;
-        if (s->stop && atomic_load_explicit(s->stop, memory_order_relaxed))
-            rc = err_set(err, RC_FAIL, "file '%s' is not wanted any more", s->name);
-    }
-    free(chunk);
-    if (rc == RC_OK)
-        sha256_end(&sha, out);
-    return rc;
+    (void)bytes;
+    if (s->stop && atomic_load_explicit(s->stop, memory_order_relaxed))
+        return err_set(err, RC_FAIL, "file '%s' is not wanted any more", s->name);
+    return RC_OK;
 }
 
 static enum rc sum_source(const struct sum_source *s, struct files_cache *c,
@@ -308,7 +295,7 @@ static enum rc sum_source(const struct sum_source *s, struct files_cache *c,
         if (s->want && !same_seen(&of, s->want))
             rc = file_changed(s->name, err);
         else if ((fresh = !cache_get(c, &of, out)))
-            rc = read_all(fd, s, of.bytes, out, err);
+            rc = sums_fd(fd, s->path, of.bytes, ask_stop, (void *)(uintptr_t)s, out, err);
     }
     if (rc == RC_OK && fstat(fd, &st))
         rc = err_sys(err, "cannot look at '%s'", s->path);

@@ -158,32 +158,41 @@ const struct sum *sums_find(const struct sums *s, const char *name)
     return NULL;
 }
 
-enum rc sums_file(const char *path, void (*progress)(void *arg, uint64_t bytes), void *arg,
-                  uint8_t out[SHA256_BYTES], struct err *err)
+enum rc sums_fd(int fd, const char *path, uint64_t size,
+                enum rc (*watch)(void *arg, uint64_t bytes, struct err *err), void *arg,
+                uint8_t out[SHA256_BYTES], struct err *err)
 {
+    uint8_t *chunk = xmalloc(SUMS_CHUNK);
     struct sha256 sha;
-    uint8_t *chunk;
-    uint64_t size, at = 0;
-    int fd;
-    enum rc rc = file_open(path, &fd, &size, err);
+    enum rc rc = RC_OK;
 
-    if (rc)
-        return rc;
-    chunk = xmalloc(SUMS_CHUNK);
     sha256_init(&sha);
-    while (!rc && at < size) {
+    for (uint64_t at = 0; !rc && at < size;) {
         size_t n = size - at < SUMS_CHUNK ? (size_t)(size - at) : SUMS_CHUNK;
 
         rc = file_pread(fd, path, at, chunk, n, err);
         if (!rc)
             sha256_add(&sha, chunk, n);
-        if (progress)
-            progress(arg, n);
+        if (!rc)
+            rc = watch(arg, n, err);
         at += n;
     }
     if (!rc)
         sha256_end(&sha, out);
     free(chunk);
+    return rc;
+}
+
+enum rc sums_file(const char *path, enum rc (*watch)(void *arg, uint64_t bytes, struct err *err),
+                  void *arg, uint8_t out[SHA256_BYTES], struct err *err)
+{
+    uint64_t size;
+    int fd;
+    enum rc rc = file_open(path, &fd, &size, err);
+
+    if (rc)
+        return rc;
+    rc = sums_fd(fd, path, size, watch, arg, out, err);
     close(fd);
     return rc;
 }

@@ -35,8 +35,12 @@ enum rc sums_parse_record(struct sums *s, const char *text, size_t len, struct e
 const struct sum *sums_find(const struct sums *s, const char *name); /* NULL: none */
 bool sums_hex_parse(const char *hex, uint8_t out[SHA256_BYTES]);
 
-/* The sum of a file; `progress` (may be NULL) hears of the bytes as they go by. */
-enum rc sums_file(const char *path, void (*progress)(void *arg, uint64_t bytes), void *arg,
-                  uint8_t out[SHA256_BYTES], struct err *err) MUST_USE;
+/* The sum of a file; `watch` hears of the bytes as they go by, and may end it. */
+enum rc sums_file(const char *path, enum rc (*watch)(void *arg, uint64_t bytes, struct err *err),
+                  void *arg, uint8_t out[SHA256_BYTES], struct err *err) MUST_USE;
+/* The same of one that is open: its first `size` bytes. */
+enum rc sums_fd(int fd, const char *path, uint64_t size,
+                enum rc (*watch)(void *arg, uint64_t bytes, struct err *err), void *arg,
+                uint8_t out[SHA256_BYTES], struct err *err) MUST_USE;
 
 #endif

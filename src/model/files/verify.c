@@ -25,13 +25,15 @@ struct verify_run {
     uint64_t done, total;
 };
 
-static void bytes_went(void *arg, uint64_t bytes)
+static enum rc bytes_went(void *arg, uint64_t bytes, struct err *err)
 {
     struct verify_run *r = arg;
 
+    (void)err;
     r->done += bytes;
     if (r->talk && r->talk->progress)
         r->talk->progress(r->talk->arg, r->done, r->total);
+    return RC_OK;
 }
 
 /* --- numbers --- */
@@ -99,7 +101,7 @@ static enum rc tensor_check(struct verify_run *r, const struct st *s, const stru
             r->v.faults_count++;
         }
         r->v.numbers += n;
-        bytes_went(r, n * st_dtype_bytes(t->dtype));
+        (void)bytes_went(r, n * st_dtype_bytes(t->dtype), err);
     }
     if (!*where && is_of_no_layer(r->m, t->name))
         names_add(&r->v, &r->v.unused, where, t->name);

@@ -188,11 +188,25 @@ static enum rc record_read(struct getting *g, struct err *err)
     return err_set(err, RC_PARSE, "it has no RECORD");
 }
 
-struct writing {
+struct writing { /* a file of the model's folder, and its sum */
     int fd;
-    const char *path;
+    char path[FILE_PATH_MAX];
     struct sha256 sha;
 };
+
+static enum rc writing_open(struct writing *w, const struct getting *g, const char *name,
+                            struct err *err)
+{
+    enum rc rc = file_join(w->path, sizeof(w->path), g->model, name, err);
+
+    if (!rc)
+        rc = file_make_parents(w->path, err);
+    if (rc)
+        return rc;
+    sha256_init(&w->sha);
+    w->fd = open(w->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return w->fd < 0 ? err_sys(err, "cannot create '%s'", w->path) : RC_OK;
+}
 
 static enum rc to_file(void *arg, const void *p, size_t len, struct err *err)
 {
@@ -202,33 +216,15 @@ static enum rc to_file(void *arg, const void *p, size_t len, struct err *err)
     return file_write(w->fd, w->path, p, len, err);
 }
 
-/* One file below the target's folder; its sum goes to *sha. */
-static enum rc entry_write(struct getting *g, const struct zip_entry *e, const char *name,
-                           uint8_t sha[SHA256_BYTES], struct err *err)
+/* `rc`: of the writing; the first fault is returned. */
+static enum rc writing_close(struct writing *w, enum rc rc, uint8_t sha[SHA256_BYTES],
+                             struct err *err)
 {
-    char path[FILE_PATH_MAX], *slash;
-    struct writing w = { .path = path };
-    struct zip_sink sink = { .write = to_file, .arg = &w };
-    enum rc rc = file_join(path, sizeof(path), g->model, name, err);
-
-    if (rc)
-        return rc;
-    slash = strrchr(path, '/');
-    *slash = '\0';
-    rc = file_make_dirs(path, err);
-    *slash = '/';
-    if (rc)
-        return rc;
-    w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w.fd < 0)
-        return err_sys(err, "cannot create '%s'", path);
-    sha256_init(&w.sha);
-    rc = zip_read(g->zip, e, &sink, err);
-    if (!rc && fsync(w.fd))
-        rc = err_sys(err, "cannot write '%s'", path);
-    if (close(w.fd) && !rc)
-        rc = err_sys(err, "cannot write '%s'", path);
-    sha256_end(&w.sha, sha);
+    if (!rc && fsync(w->fd))
+        rc = err_sys(err, "cannot write '%s'", w->path);
+    if (close(w->fd) && !rc)
+        rc = err_sys(err, "cannot write '%s'", w->path);
+    sha256_end(&w->sha, sha);
     return rc;
 }
 
@@ -261,6 +257,8 @@ static enum rc entries_unpack(struct getting *g, const char *folder, struct err 
     for (size_t i = 0; i < zip_count(g->zip); i++) {
         const struct zip_entry *e = zip_at(g->zip, i);
         const char *name = e->name + skip;
+        struct writing w;
+        struct zip_sink sink = { .write = to_file, .arg = &w };
         uint8_t sha[SHA256_BYTES];
         enum rc rc;
 
@@ -273,7 +271,9 @@ static enum rc entries_unpack(struct getting *g, const char *folder, struct err 
             g->bytes > (uint64_t)GET_BYTES_MAX_GIB << 30)
             return err_set(err, RC_LIMIT, "it carries more than %d files or %d GiB", GET_FILES_MAX,
                            GET_BYTES_MAX_GIB);
-        rc = entry_write(g, e, name, sha, err);
+        rc = writing_open(&w, g, name, err);
+        if (!rc)
+            rc = writing_close(&w, zip_read(g->zip, e, &sink, err), sha, err);
         if (!rc)
             rc = entry_check(g, e, name, sha, err);
         if (rc)
@@ -415,45 +415,33 @@ static enum rc dir_trim(const char *dir, char *out, size_t cap, struct err *err)
 /* ---- a folder that is here already ---- */
 static enum rc file_copy(struct getting *g, const char *from, const char *name, struct err *err)
 {
-    char path[FILE_PATH_MAX], source[FILE_PATH_MAX], hex[SHA256_HEX], *slash;
-    struct writing w = { .path = path, .fd = -1 };
+    char source[FILE_PATH_MAX], hex[SHA256_HEX];
     uint8_t sum[SHA256_BYTES], *chunk;
-    uint64_t size = 0, at = 0;
+    uint64_t size = 0;
+    struct writing w;
     int in = -1;
-    enum rc rc = file_join(path, sizeof(path), g->model, name, err);
+    enum rc rc = file_join(source, sizeof(source), from, name, err);
 
-    if (!rc)
-        rc = file_join(source, sizeof(source), from, name, err);
-    if (!rc) {
-        slash = strrchr(path, '/');
-        *slash = '\0';
-        rc = file_make_dirs(path, err);
-        *slash = '/';
-    }
     if (!rc)
         rc = file_open(source, &in, &size, err);
     if (rc)
         return rc;
+    rc = writing_open(&w, g, name, err);
+    if (rc)
+        goto close_source;
     chunk = xmalloc(GET_CHUNK);
-    sha256_init(&w.sha);
-    w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w.fd < 0)
-        rc = err_sys(err, "cannot create '%s'", path);
-    for (; !rc && at < size; at += GET_CHUNK) {
+    for (uint64_t at = 0; !rc && at < size; at += GET_CHUNK) {
         size_t n = size - at < GET_CHUNK ? (size_t)(size - at) : GET_CHUNK;
 
         rc = file_pread(in, source, at, chunk, n, err);
         if (!rc)
             rc = to_file(&w, chunk, n, err);
     }
-    if (!rc && fsync(w.fd))
-        rc = err_sys(err, "cannot write '%s'", path);
-    if (w.fd >= 0)
-        close(w.fd);
-    close(in);
     free(chunk);
-    sha256_end(&w.sha, sum);
+    rc = writing_close(&w, rc, sum, err);
     buf_addf(&g->list, "%s  %s\n", sha256_hex(sum, hex), name);
+close_source:
+    close(in);
     return rc;
 }
 

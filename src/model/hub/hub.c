@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hub: see hub.h.  The questions about a model, and the threads that fetch its files. */
+/* hub: the questions about a model, and the threads that fetch its files. */
 #include "model/hub/hub_int.h"
 
 #include "base/mem.h"
@@ -61,15 +61,6 @@ static void hint_access(const struct hub_fetch *h, struct err *err)
              h->endpoint.prefix, h->name.repo);
 }
 
-static void hint_network(struct err *err)
-{
-    err_hint(
-        err,
-        "Without a way to the Hub: set HF_ENDPOINT to a server that mirrors it or HTTPS_PROXY to "
-        "a proxy, or run 'stoker model get ORG/NAME -o DIR' where there is a network and bring "
-        "the folder here.");
-}
-
 enum rc hub_status(const struct hub_fetch *h, const struct web_reply *r, const char *what,
                    struct err *err)
 {
@@ -123,7 +114,9 @@ enum rc hub_ask(struct hub_fetch *h, struct web *w, struct web_request *q, struc
         hub_pause(h, tries, out->retry_after_s);
     }
     if (rc && out->fault != WEB_TLS && out->fault != WEB_LIBRARY && out->fault != WEB_LIMIT)
-        hint_network(err);
+        err_hint(err, "Without a way to the Hub: set HF_ENDPOINT to a server that mirrors it or "
+                      "HTTPS_PROXY to a proxy, or run 'stoker model get ORG/NAME -o DIR' where "
+                      "there is a network and bring the folder here.");
     return rc;
 }
 
@@ -254,9 +247,9 @@ static enum rc read_head(const struct hub_job *j, const struct web_reply *r, str
     return RC_OK;
 }
 
-/* Digest and size of a file that the list had without them.  Large files are answered with a link
- * to where they lie, and the headers that tell them stand beside it; a link without them is another
- * name of the repository. */
+/* Digest and size of a file, where the list had it without them.  Large files are answered with a
+ * link to where they lie, and the headers that tell them stand beside it; a link without them is
+ * another name of the repository. */
 static enum rc ask_file(struct hub_job *j, struct web *w, struct hub_file *f, struct err *err)
 {
     struct buf path = { 0 };
@@ -265,6 +258,8 @@ static enum rc ask_file(struct hub_job *j, struct web *w, struct hub_file *f, st
     char linked[HUB_ETAG_MAX + 8];
     enum rc rc;
 
+    if (f->etag[0] && f->bytes >= 0)
+        return RC_OK;
     hub_file_path(&j->h, f->path, &path);
     q.path = buf_str(&path);
     rc = hub_ask(&j->h, w, &q, &r, err);
@@ -281,11 +276,6 @@ static enum rc ask_file(struct hub_job *j, struct web *w, struct hub_file *f, st
     return rc;
 }
 
-static enum rc complete_file(struct hub_job *j, struct web *w, struct hub_file *f, struct err *err)
-{
-    return f->etag[0] && f->bytes >= 0 ? RC_OK : ask_file(j, w, f, err);
-}
-
 /* modules.json comes first: it says which folders belong to the model. */
 static enum rc read_modules(struct hub_job *j, struct web *w, const char **folders, size_t *count,
                             struct err *err)
@@ -298,7 +288,7 @@ static enum rc read_modules(struct hub_job *j, struct web *w, const char **folde
     *count = 0;
     if (!f)
         return RC_OK;
-    rc = complete_file(j, w, f, err);
+    rc = ask_file(j, w, f, err);
     if (!rc && f->bytes > HUB_MODULES_BYTES_MAX)
         rc = err_set(err, RC_LIMIT, "modules.json is longer than %d bytes", HUB_MODULES_BYTES_MAX);
     if (!rc)
@@ -365,7 +355,7 @@ static enum rc choose_files(struct hub_job *j, struct web *w, struct err *err)
         if (++j->wanted > HUB_FILES_MAX)
             return err_set(err, RC_LIMIT, "model '%s' has more than %d files", j->h.name.repo,
                            HUB_FILES_MAX);
-        rc = complete_file(j, w, f, err);
+        rc = ask_file(j, w, f, err);
         if (!rc && f->bytes > (int64_t)HUB_SIZE_MAX_GIB << 30)
             rc = err_set(err, RC_LIMIT, "'%s' is larger than %d GiB", f->path, HUB_SIZE_MAX_GIB);
         if (!rc) {
@@ -567,18 +557,6 @@ static enum rc take_cached(struct hub_job *j, struct hub_result *out, enum rc rc
     return RC_OK;
 }
 
-static enum rc get_offline(struct hub_job *j, struct hub_result *out, struct err *err)
-{
-    enum rc rc = hub_find(&j->h.name, out->dir, sizeof(out->dir), err);
-
-    if (rc)
-        err_hint(err,
-                 "HF_HUB_OFFLINE is set: unset it, or bring the cache of a machine that has it.");
-    else
-        list_cached(j, out);
-    return rc;
-}
-
 enum rc hub_get(const struct hub_opts *o, struct hub_result *out, struct err *err)
 {
     struct hub_job *j = xcalloc(1, sizeof(*j));
@@ -596,7 +574,12 @@ enum rc hub_get(const struct hub_opts *o, struct hub_result *out, struct err *er
     if (!rc)
         rc = read_endpoint(&j->h, &why);
     if (!rc && hub_is_offline()) {
-        rc = get_offline(j, out, &why);
+        rc = hub_find(&o->name, out->dir, sizeof(out->dir), &why);
+        if (rc)
+            err_hint(&why, "HF_HUB_OFFLINE is set: unset it, or bring the cache of a machine that "
+                           "has it.");
+        else
+            list_cached(j, out);
     } else if (!rc) {
         rc = read_token(j, &why);
         if (!rc)

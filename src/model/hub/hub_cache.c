@@ -88,19 +88,6 @@ enum rc hub_snapshot_path(const struct hub_cache *c, const char *commit, const c
     return RC_OK;
 }
 
-/* The folders above a file. */
-static enum rc make_parents(const char *path, struct err *err)
-{
-    char dir[FILE_PATH_MAX], *slash;
-
-    (void)str_copy(dir, sizeof(dir), path);
-    slash = strrchr(dir, '/');
-    if (!slash || slash == dir)
-        return RC_OK;
-    *slash = '\0';
-    return file_make_dirs(dir, err);
-}
-
 /* ---- refs ---- */
 static enum rc ref_path(const struct hub_cache *c, const char *revision, char *out, size_t cap,
                         struct err *err)
@@ -144,7 +131,7 @@ enum rc hub_ref_write(const struct hub_cache *c, const char *revision, const cha
         return RC_OK;
     rc = ref_path(c, revision, path, sizeof(path), err);
     if (!rc)
-        rc = make_parents(path, err);
+        rc = file_make_parents(path, err);
     if (!rc)
         rc = file_new_open(&f, path, err);
     if (rc)
@@ -181,7 +168,7 @@ enum rc hub_link(const struct hub_cache *c, const char *commit, const struct hub
     if (!rc)
         rc = hub_blob_path(c, f->etag, "", blob, sizeof(blob), err);
     if (!rc)
-        rc = make_parents(path, err);
+        rc = file_make_parents(path, err);
     if (rc)
         return rc;
     buf_adds(&target, "../../");
@@ -206,7 +193,7 @@ int hub_lock(const struct hub_cache *c, const char *etag)
     int fd;
 
     if ((size_t)snprintf(path, sizeof(path), "%s/%s.lock", c->locks, etag) >= sizeof(path) ||
-        make_parents(path, NULL))
+        file_make_parents(path, NULL))
         return -1;
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0664);
     if (fd < 0)
@@ -237,13 +224,6 @@ bool hub_is_offline(void)
                                             : env_of("TRANSFORMERS_OFFLINE"));
 }
 
-static bool has_file(const char *dir, const char *name)
-{
-    char path[FILE_PATH_MAX];
-
-    return !file_join(path, sizeof(path), dir, name, NULL) && file_exists(path);
-}
-
 /* Configuration and weights: what others left half way has the one without the other. */
 bool hub_is_whole(const char *dir)
 {
@@ -256,10 +236,10 @@ bool hub_is_whole(const char *dir)
         "0_Transformer/pytorch_model.bin",
     };
 
-    if (!has_file(dir, "config.json") && !has_file(dir, "modules.json"))
+    if (!file_exists_in(dir, "config.json") && !file_exists_in(dir, "modules.json"))
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(weights); i++)
-        if (has_file(dir, weights[i]))
+        if (file_exists_in(dir, weights[i]))
             return true;
     return false;
 }

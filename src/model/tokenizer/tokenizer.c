@@ -10,21 +10,16 @@
 #include <unistd.h>
 
 /* ---- loading ---- */
-static void free_parts(struct tokenizer *t)
+void tokenizer_free(struct tokenizer *t)
 {
+    if (!t)
+        return;
     for (size_t i = 0; t->norms && i < t->norms_count; i++)
         precompiled_free(t->norms[i].precompiled);
     wordpiece_free(t->wordpiece);
     unigram_free(t->unigram);
     vocab_release(&t->vocab);
     arena_release(&t->arena);
-}
-
-void tokenizer_free(struct tokenizer *t)
-{
-    if (!t)
-        return;
-    free_parts(t);
     free(t);
 }
 
@@ -122,16 +117,20 @@ size_t tokenizer_vocab_size(const struct tokenizer *t)
     return t->size;
 }
 
+const struct added *added_of_id(const struct tokenizer *t, uint32_t id)
+{
+    for (size_t i = 0; i < t->added_count; i++)
+        if (t->added[i].id == id)
+            return &t->added[i];
+    return NULL;
+}
+
 const char *tokenizer_token(const struct tokenizer *t, uint32_t id)
 {
     const struct vocab_entry *e = vocab_get(&t->vocab, id);
+    const struct added *a = e ? NULL : added_of_id(t, id);
 
-    if (e)
-        return e->text;
-    for (size_t i = 0; i < t->added_count; i++)
-        if (t->added[i].id == id)
-            return t->added[i].content;
-    return NULL;
+    return e ? e->text : a ? a->content : NULL;
 }
 
 bool tokenizer_id(const struct tokenizer *t, const char *token, uint32_t *out)

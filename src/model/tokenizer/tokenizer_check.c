@@ -10,25 +10,10 @@ static const char *const members[] = { "version",        "truncation", "padding"
                                        "post_processor", "decoder",    "model" };
 
 static const char *const switches[] = {
-    "add_prefix_space",
-    "byte_fallback",
-    "clean_text",
-    "cleanup",
-    "handle_chinese_chars",
-    "lowercase",
-    "lstrip",
-    "normalized",
-    "rstrip",
-    "single_word",
-    "special",
-    "split",
-    "strip_left",
-    "strip_right",
-    "strip_accents",
-    "trim_offsets",
-    "use_regex",
-    "invert",
-    "individual_digits",
+    "add_prefix_space", "byte_fallback", "clean_text", "cleanup",          "handle_chinese_chars",
+    "lowercase",        "lstrip",        "normalized", "rstrip",           "single_word",
+    "special",          "split",         "strip_left", "strip_right",      "strip_accents",
+    "trim_offsets",     "use_regex",     "invert",     "individual_digits"
 };
 
 static const char *const words[] = { "behavior", "direction", "prepend_scheme", "strategy" };

@@ -5,14 +5,6 @@
 #include "base/text/utf8.h"
 #include "model/tokenizer/tokenizer_int.h"
 
-static const struct added *added_of(const struct tokenizer *t, uint32_t id)
-{
-    for (size_t i = 0; i < t->added_count; i++)
-        if (t->added[i].id == id)
-            return &t->added[i];
-    return NULL;
-}
-
 static bool is_special(const struct tokenizer *t, const char *s, size_t len)
 {
     for (size_t i = 0; i < t->added_count; i++)
@@ -97,7 +89,7 @@ enum rc tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t 
     if (d->kind == DECODE_UNKNOWN)
         return err_set(err, RC_USAGE, "decoder '%s' is not one of WordPiece, Metaspace", d->name);
     for (size_t i = 0; i < count; i++) {
-        const struct added *a = added_of(t, ids[i]);
+        const struct added *a = added_of_id(t, ids[i]);
         const char *s = a ? a->pattern : NULL;
         size_t len = a ? a->pattern_len : 0;
 

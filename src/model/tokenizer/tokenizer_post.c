@@ -199,17 +199,15 @@ static void put_tokens(const struct tokenizer *t, struct tok_scratch *s, size_t 
     }
 }
 
-static void put_special_token(const struct tokenizer *t, struct tok_scratch *s, size_t at,
-                              uint32_t id)
+static size_t put_special(const struct tokenizer *t, struct tok_scratch *s, size_t at,
+                          const struct template_part *p, bool tokens)
 {
-    const char *piece = tokenizer_token(t, id);
+    if (tokens) {
+        const char *piece = tokenizer_token(t, p->id);
 
-    TOK_ROOM(s->texts, at, s->texts_cap, 1);
-    s->texts[at] = piece ? piece : "?";
-}
-
-static size_t put_special(struct tok_scratch *s, size_t at, const struct template_part *p)
-{
+        TOK_ROOM(s->texts, at, s->texts_cap, 1);
+        s->texts[at] = piece ? piece : "?";
+    }
     s->ids[at] = p->id;
     s->types[at] = p->type;
     s->special[at] = 1;
@@ -269,9 +267,7 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
                 put_tokens(t, s, n, p->kind == PART_B, first[p->kind], keep.n[p->kind]);
             n = put_text(s, n, p->kind == PART_B, p->type, first[p->kind], keep.n[p->kind]);
         } else if (!o->no_specials) {
-            if (o->tokens)
-                put_special_token(t, s, n, p->id);
-            n = put_special(s, n, p);
+            n = put_special(t, s, n, p, o->tokens);
         }
     }
     if (t->types_zero)

@@ -494,15 +494,6 @@ static enum rc op_skip(struct pickle_machine *m, size_t bytes, bool number)
     return rc || !number ? rc : push_value(m, (struct value){ .kind = V_FLOAT });
 }
 
-/* MEMOIZE: under the number that comes next. */
-static enum rc op_memoize(struct pickle_machine *m)
-{
-    enum rc rc = memo_put(m, m->memo_next);
-
-    m->memo_next++;
-    return rc;
-}
-
 static enum rc op_other(struct pickle_machine *m, uint8_t op)
 {
     switch (op) {
@@ -511,7 +502,7 @@ static enum rc op_other(struct pickle_machine *m, uint8_t op)
     case 0x93:
         return op_stack_global(m);
     case 0x94:
-        return op_memoize(m);
+        return memo_put(m, m->memo_next++); /* MEMOIZE: under the number that comes next */
     case 0x95:
         return op_skip(m, 8, false);
     case 'G':
@@ -639,19 +630,6 @@ static enum rc tensors_take(struct pickle_machine *m, struct pickle *out)
 }
 
 /* --- whole programs --- */
-static void machine_init(struct pickle_machine *m, struct arena *a, const uint8_t *data, size_t len,
-                         struct err *err)
-{
-    *m = (struct pickle_machine){ .arena = a, .data = data, .len = len, .err = err };
-}
-
-static void machine_release(struct pickle_machine *m)
-{
-    free(m->stack);
-    free(m->memo);
-    free(m->storages);
-}
-
 /* Runs from m->at to the opcode that stops it; what was made before is forgotten. */
 static enum rc machine_run(struct pickle_machine *m)
 {
@@ -668,27 +646,6 @@ static enum rc machine_run(struct pickle_machine *m)
         else
             rc = step_opcode(m, m->data[m->at++]);
     }
-    return rc;
-}
-
-enum rc pickle_parse(const uint8_t *data, size_t len, struct pickle *out, struct err *err)
-{
-    struct pickle p = { 0 };
-    struct pickle_machine m;
-    enum rc rc;
-
-    if (!len || len > PICKLE_BYTES_MAX)
-        return err_set(err, RC_PARSE, "pickle: it is empty or longer than %d bytes",
-                       PICKLE_BYTES_MAX);
-    machine_init(&m, &p.arena, data, len, err);
-    rc = machine_run(&m);
-    if (!rc)
-        rc = tensors_take(&m, &p);
-    machine_release(&m);
-    if (rc)
-        arena_release(&p.arena);
-    else
-        *out = p;
     return rc;
 }
 
@@ -757,34 +714,49 @@ static enum rc old_keys(struct pickle_machine *m, struct pickle *p)
     return RC_OK;
 }
 
-enum rc pickle_parse_old(const uint8_t *data, size_t len, struct pickle *out, size_t *out_end,
+/* `out_end` NULL: one pickle, of an archive. */
+static enum rc parse_any(const uint8_t *data, size_t len, struct pickle *out, size_t *out_end,
                          struct err *err)
 {
     struct pickle p = { 0 };
-    struct pickle_machine m;
-    enum rc rc;
+    struct pickle_machine m = { .arena = &p.arena, .data = data, .len = len, .err = err };
+    enum rc rc = RC_OK;
 
     if (!len || len > PICKLE_BYTES_MAX)
         return err_set(err, RC_PARSE, "pickle: it is empty or longer than %d bytes",
                        PICKLE_BYTES_MAX);
-    machine_init(&m, &p.arena, data, len, err);
-    rc = old_head(&m);
-    if (!rc)
+    if (out_end)
+        rc = old_head(&m);
+    if (!rc && out_end)
         rc = old_system(&m);
     if (!rc)
         rc = machine_run(&m);
     if (!rc)
         rc = tensors_take(&m, &p);
-    if (!rc)
+    if (!rc && out_end)
         rc = old_keys(&m, &p);
-    machine_release(&m);
+    free(m.stack);
+    free(m.memo);
+    free(m.storages);
     if (rc) {
         arena_release(&p.arena);
         return rc;
     }
     *out = p;
-    *out_end = m.at;
+    if (out_end)
+        *out_end = m.at;
     return RC_OK;
+}
+
+enum rc pickle_parse(const uint8_t *data, size_t len, struct pickle *out, struct err *err)
+{
+    return parse_any(data, len, out, NULL, err);
+}
+
+enum rc pickle_parse_old(const uint8_t *data, size_t len, struct pickle *out, size_t *out_end,
+                         struct err *err)
+{
+    return parse_any(data, len, out, out_end, err);
 }
 
 void pickle_release(struct pickle *p)
