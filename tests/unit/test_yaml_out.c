@@ -277,10 +277,18 @@ TEST(yaml_containers)
     yaml_map(&y, "c");
     yaml_ends(&y, 2);
     yaml_seq(&y, "d");
+    yaml_end(&y);
+    yaml_note(&y, "why");
+    yaml_open(&y, "e.f[].g[]");
+    yaml_int(&y, "h", 1);
+    yaml_ends(&y, 5);
+    yaml_open(&y, "i[].j");
     yaml_finish(&y);
     assert_string_equal(buf_str(&b), "a:\n  to:\n    kind: Service\n    name: \"1\"\n"
                                      "  drop:\n    - ALL\n    - \"x y\"\n"
-                                     "  b:\n    c: {}\n  d: []\n");
+                                     "  b:\n    c: {}\n  d: []\n"
+                                     "  e:  # why\n    f:\n      - g:\n          - h: 1\n"
+                                     "  i:\n    - j: {}\n");
     buf_release(&b);
 }
 

@@ -163,8 +163,7 @@ static void mps_volumes(struct compose *k)
 {
     struct yaml_out *y = &k->y;
 
-    yaml_seq(y, "volumes");
-    yaml_map(y, NULL);
+    yaml_open(y, "volumes[]");
     yaml_str(y, "type", "volume");
     yaml_str(y, "source", "mps.pipe");
     compose_str(k, "target", k->r->targets->compose->mps_dir, &k->r->targets->compose->mps_dir);
@@ -177,11 +176,7 @@ static void mps_gpus(struct compose *k)
 {
     struct yaml_out *y = &k->y;
 
-    yaml_map(y, "deploy");
-    yaml_map(y, "resources");
-    yaml_map(y, "reservations");
-    yaml_seq(y, "devices");
-    yaml_map(y, NULL);
+    yaml_open(y, "deploy.resources.reservations.devices[]");
     yaml_str(y, "driver", "nvidia");
     yaml_str(y, "count", "all");
     yaml_seq(y, "capabilities");

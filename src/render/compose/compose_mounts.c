@@ -310,8 +310,7 @@ void compose_volumes(struct compose *k)
     yaml_end(&k->y);
     if (!servers || !v->token_file)
         return;
-    yaml_map(&k->y, "secrets");
-    yaml_map(&k->y, "token");
+    yaml_open(&k->y, "secrets.token");
     compose_str(k, "file", v->token_file, &v->token_file);
     yaml_ends(&k->y, 2);
 }

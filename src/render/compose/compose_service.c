@@ -273,9 +273,7 @@ static void put_restart(struct compose *k, const struct spec_component *c)
 
 static void put_gpus(struct compose *k, const struct host_run *run)
 {
-    yaml_map(&k->y, "reservations");
-    yaml_seq(&k->y, "devices");
-    yaml_map(&k->y, NULL);
+    yaml_open(&k->y, "reservations.devices[]");
     yaml_str(&k->y, "driver", "nvidia");
     yaml_note(&k->y, run->shared ? "of others too" : render_from(k->r, &run->c->gpus));
     yaml_seq(&k->y, "device_ids");
@@ -297,8 +295,7 @@ static void put_resources(struct compose *k, const struct host_run *run)
     follow_memory_mounts(k->r, c, limit);
     if (!cpus.known && !memory.known && !run->gpus)
         return;
-    yaml_map(&k->y, "deploy");
-    yaml_map(&k->y, "resources");
+    yaml_open(&k->y, "deploy.resources");
     if (cpus.known || memory.known) {
         yaml_map(&k->y, "limits");
         if (cpus.known) {

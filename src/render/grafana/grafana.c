@@ -492,8 +492,7 @@ static void put_provider(struct render *r)
     render_head(r, b, "#", "/etc/grafana/provisioning/dashboards/stoker.yml");
     yaml_begin(&y, b);
     yaml_int(&y, "apiVersion", 1);
-    yaml_seq(&y, "providers");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "providers[]");
     yaml_str(&y, "name", "stoker");
     yaml_int(&y, "orgId", 1);
     yaml_note(&y, render_from(r, &g->folder));
@@ -518,8 +517,7 @@ static void put_datasource(struct render *r)
     render_head(r, b, "#", "/etc/grafana/provisioning/datasources/stoker.yml");
     yaml_begin(&y, b);
     yaml_int(&y, "apiVersion", 1);
-    yaml_seq(&y, "datasources");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "datasources[]");
     yaml_note(&y, render_from(r, &g->datasource));
     put_literal(&y, "name", g->datasource);
     yaml_str(&y, "uid", SOURCE_UID);

@@ -112,8 +112,7 @@ static void put_nodes(struct out *o)
     if (!n)
         return;
     gpus = o->run ? host_gpu_count(o->run->gpus) : n->gpus_per_node;
-    yaml_seq(&o->y, "nodes");
-    yaml_map(&o->y, NULL);
+    yaml_open(&o->y, "nodes[]");
     yaml_str(&o->y, "name", n->name);
     yaml_int(&o->y, "gpus_per_node", gpus);
     if (n->gpu && gpus) {

@@ -400,8 +400,7 @@ static void put_volume(struct k8s *k, struct yaml_out *y, const struct k8s_volum
     case K8S_OWN:
         yaml_map(y, "ephemeral");
         yaml_comment(y, "a volume of this pod alone, which goes with it");
-        yaml_map(y, "volumeClaimTemplate");
-        yaml_map(y, "spec");
+        yaml_open(y, "volumeClaimTemplate.spec");
         k8s_claim_spec(k, y, v->storage);
         yaml_ends(y, 3);
         break;

@@ -580,11 +580,7 @@ static void pool_selector(struct k8s *k, struct yaml_out *y, const struct spec_f
 {
     const struct spec *s = k->r->spec;
 
-    yaml_map(y, "nodeSelector");
-    yaml_seq(y, "nodeSelectorTerms");
-    yaml_map(y, NULL);
-    yaml_seq(y, "matchExpressions");
-    yaml_map(y, NULL);
+    yaml_open(y, "nodeSelector.nodeSelectorTerms[].matchExpressions[]");
     yaml_str(y, "key", K8S_GROUP_LABEL);
     yaml_str(y, "operator", "In");
     yaml_seq(y, "values");

@@ -212,9 +212,7 @@ static void put_expression(struct k8s *k, struct yaml_out *y, const char *key, c
 /* Collectives between zones are slow: pods of one job stay together where they can. */
 static void put_together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
-    yaml_map(y, "podAffinity");
-    yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
-    yaml_map(y, NULL);
+    yaml_open(y, "podAffinity.preferredDuringSchedulingIgnoredDuringExecution[]");
     yaml_int(y, "weight", 50);
     yaml_map(y, "podAffinityTerm");
     yaml_str(y, "topologyKey", "topology.kubernetes.io/zone");
@@ -233,16 +231,12 @@ static void put_filled(struct k8s *k, struct yaml_out *y)
 {
     const struct spec *s = k->r->spec;
 
-    yaml_map(y, "podAffinity");
-    yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
-    yaml_map(y, NULL);
+    yaml_open(y, "podAffinity.preferredDuringSchedulingIgnoredDuringExecution[]");
     yaml_note(y, "others need whole machines: fill one before the next");
     yaml_int(y, "weight", 100);
     yaml_map(y, "podAffinityTerm");
     yaml_str(y, "topologyKey", "kubernetes.io/hostname");
-    yaml_map(y, "labelSelector");
-    yaml_seq(y, "matchExpressions");
-    yaml_map(y, NULL);
+    yaml_open(y, "labelSelector.matchExpressions[]");
     yaml_str(y, "key", "app.kubernetes.io/component");
     yaml_str(y, "operator", "In");
     yaml_seq(y, "values");
@@ -274,8 +268,7 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
          * ever), and on OpenShift, whose operators find the rest and whose administrator sets what
          * they do not, all. Required: a pod that wants another kind of machine gets the wrong GPU,
          * memory or network and runs, which nobody notices. */
-        yaml_map(y, "nodeAffinity");
-        yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
+        yaml_open(y, "nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution");
         yaml_seq(y, "nodeSelectorTerms");
         for (size_t g = 0; g < count; g++) {
             const struct spec_node *n = groups[g];
@@ -307,8 +300,7 @@ void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     if (!pod->c || !has_many_pods(pod->c))
         return;
     fill = !pod->spread_hard && fills_machines(k, pod->c);
-    yaml_seq(y, "topologySpreadConstraints");
-    yaml_map(y, NULL);
+    yaml_open(y, "topologySpreadConstraints[]");
     if (fill)
         yaml_note(y, "so wide that it decides nothing; without one the scheduler spreads them");
     yaml_int(y, "maxSkew", fill ? FEASIBLE_FILL_SKEW : 1);
@@ -327,13 +319,9 @@ void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 /* By the label that the GPU Operator gives to machines with GPUs. */
 static void by_gpus(struct yaml_out *y, bool with)
 {
-    yaml_map(y, "affinity");
-    yaml_map(y, "nodeAffinity");
-    yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
-    yaml_seq(y, "nodeSelectorTerms");
-    yaml_map(y, NULL);
-    yaml_seq(y, "matchExpressions");
-    yaml_map(y, NULL);
+    yaml_open(
+        y,
+        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[]");
     yaml_str(y, "key", "nvidia.com/gpu.present");
     yaml_str(y, "operator", with ? "In" : "NotIn");
     yaml_seq_of(y, "values", "true");
@@ -343,8 +331,7 @@ static void by_gpus(struct yaml_out *y, bool with)
 void k8s_placement(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     if (pod->any_node) {
-        yaml_seq(y, "tolerations");
-        yaml_map(y, NULL);
+        yaml_open(y, "tolerations[]");
         yaml_note(y, "it watches every machine, sick ones first");
         yaml_str(y, "operator", "Exists");
         yaml_ends(y, 2);

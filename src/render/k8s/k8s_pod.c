@@ -358,8 +358,7 @@ static void put_sysctls(struct k8s *k, struct yaml_out *y, const struct k8s_pod 
 
     if (!low)
         return;
-    yaml_seq(y, "sysctls");
-    yaml_map(y, NULL);
+    yaml_open(y, "sysctls[]");
     render_str(k->r, y, "name", "net.ipv4.ip_unprivileged_port_start", &low->port);
     yaml_strf(y, "value", "%" PRId64, low->port);
     yaml_ends(y, 2);
@@ -500,8 +499,7 @@ void k8s_pod_patch(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     k8s_tolerations_of(k, y, pod);
     k8s_affinity(k, y, pod);
     pod_security(k, y, pod);
-    yaml_seq(y, "containers");
-    yaml_map(y, NULL);
+    yaml_open(y, "containers[]");
     yaml_str(y, "name", pod->container ? pod->container : pod->name);
     container_security(k, y, pod);
     k8s_mounts(k, y, pod);

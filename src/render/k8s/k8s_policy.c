@@ -15,8 +15,7 @@ static void policy_head(struct k8s *k, struct yaml_out *y, struct buf *out, cons
                         const char *component)
 {
     k8s_object(k, y, out, "networking.k8s.io/v1", "NetworkPolicy", name, component);
-    yaml_map(y, "spec");
-    yaml_map(y, "podSelector");
+    yaml_open(y, "spec.podSelector");
     if (component)
         k8s_match(k, y, "matchLabels", component);
     yaml_end(y);
@@ -46,16 +45,11 @@ static void allow_names(struct k8s *k, struct buf *out, const struct k8s_policie
 
     policy_head(k, &y, out, "allow-dns", NULL);
     policy_types(&y, false, true);
-    yaml_seq(&y, "egress");
-    yaml_map(&y, NULL);
-    yaml_seq(&y, "to");
-    yaml_map(&y, NULL);
-    yaml_map(&y, "namespaceSelector");
+    yaml_open(&y, "egress[].to[].namespaceSelector");
     yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", p->dns_namespace);
     yaml_ends(&y, 2);
     if (p->dns_cache) {
-        yaml_map(&y, NULL);
-        yaml_map(&y, "ipBlock");
+        yaml_open(&y, "[].ipBlock");
         yaml_note(&y, "NodeLocal DNSCache, where there is one: it is in no pod's network");
         yaml_str(&y, "cidr", "169.254.20.10/32");
         yaml_ends(&y, 2);
@@ -139,8 +133,7 @@ static void put_ingress(struct k8s *k, struct yaml_out *y, const struct k8s_poli
     bool open = is_open(k, p, c);
     const void *at;
 
-    yaml_seq(y, "ingress");
-    yaml_map(y, NULL);
+    yaml_open(y, "ingress[]");
     yaml_seq(y, "from");
     put_peer(k, y, k8s_name(k, c->name, ""), "its own pods, every port: ranks and NCCL");
     yaml_ends(y, 2);
@@ -188,10 +181,7 @@ static void put_outside(struct k8s *k, struct yaml_out *y, const char *const *te
 
     if (!spec_egress(*text, cidr, &port))
         return; /* refused as the spec was checked */
-    yaml_map(y, NULL);
-    yaml_seq(y, "to");
-    yaml_map(y, NULL);
-    yaml_map(y, "ipBlock");
+    yaml_open(y, "[].to[].ipBlock");
     render_str(k->r, y, "cidr", cidr, text);
     yaml_ends(y, 3);
     if (port) {
@@ -243,8 +233,7 @@ static void put_egress(struct k8s *k, struct yaml_out *y, const struct k8s_polic
     const struct spec *s = k->r->spec;
     const void *at;
 
-    yaml_seq(y, "egress");
-    yaml_map(y, NULL);
+    yaml_open(y, "egress[]");
     yaml_seq(y, "to");
     put_peer(k, y, k8s_name(k, c->name, ""), NULL);
     yaml_ends(y, 2);
@@ -285,8 +274,7 @@ void k8s_server_policy(struct k8s *k, struct buf *out)
 
     policy_head(k, &y, out, "stoker-serve", "stoker-serve");
     policy_types(&y, true, fetches);
-    yaml_seq(&y, "ingress");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "ingress[]");
     yaml_seq(&y, "ports");
     one_port(&y, "TCP", s->port);
     one_port(&y, "TCP", s->rerank_port);

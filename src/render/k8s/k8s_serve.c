@@ -300,8 +300,7 @@ static void serve_nodes(struct k8s *k, struct yaml_out *y, const struct spec_com
 
     if (!n || !n->gpu || !gpus)
         return;
-    yaml_seq(y, "nodes");
-    yaml_map(y, NULL);
+    yaml_open(y, "nodes[]");
     yaml_str(y, "name", n->name);
     yaml_int(y, "gpus_per_node", gpus);
     yaml_map(y, "gpu");

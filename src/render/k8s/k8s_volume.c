@@ -166,8 +166,7 @@ void k8s_claim_spec(struct k8s *k, struct yaml_out *y, const struct spec_storage
     } else if (k->storage_class) {
         render_str(k->r, y, "storageClassName", k->storage_class, k->storage_class_at);
     }
-    yaml_map(y, "resources");
-    yaml_map(y, "requests");
+    yaml_open(y, "resources.requests");
     k8s_storage_size(k, y, s);
     yaml_ends(y, 2);
 }
@@ -254,8 +253,7 @@ void k8s_static_volume_write(struct k8s *k, struct buf *out, const struct spec_s
     struct yaml_out y;
 
     k8s_object_in(k, &y, out, "v1", "PersistentVolume", NULL, k8s_volume_name(k, s), NULL);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "capacity");
+    yaml_open(&y, "spec.capacity");
     k8s_storage_size(k, &y, s);
     yaml_end(&y);
     k8s_storage_modes(k, &y, s);

@@ -637,8 +637,7 @@ static void networking_file(struct kube *q)
     if (any_used(q, k8s_rdma_shared))
         put_image(&y, "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin", RDMA_SHARED);
     yaml_end(&y);
-    yaml_seq(&y, "patches");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "patches[]");
     yaml_note(&y, "on every machine, whatever its taints");
     yaml_text(&y, "patch",
               "- op: add\n  path: /spec/template/spec/tolerations\n  value: "

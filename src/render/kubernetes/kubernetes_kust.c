@@ -55,8 +55,7 @@ static void put_images(struct kube *q, struct yaml_out *y)
 {
     if (!str_eq(q->k.stoker_image, KUBE_STOKER_IMAGE) || (!q->agent && !q->serve && !q->launcher))
         return;
-    yaml_seq(y, "images");
-    yaml_map(y, NULL);
+    yaml_open(y, "images[]");
     yaml_str(y, "name", KUBE_STOKER_IMAGE);
     yaml_note(y, "your registry's; targets.kubernetes.stoker_image names it for good");
     yaml_str(y, "newName", "stoker");
@@ -141,8 +140,7 @@ static bool has_networks(struct kube *q, const struct kube_work *w)
 
 static void expression_of(struct yaml_out *y, const char *key)
 {
-    yaml_seq(y, "matchExpressions");
-    yaml_map(y, NULL);
+    yaml_open(y, "matchExpressions[]");
     yaml_str(y, "key", key);
     yaml_str(y, "operator", "In");
     yaml_seq(y, "values");
@@ -161,9 +159,7 @@ static void arch_require(struct yaml_out *y, const struct spec_node *const *grou
     };
     bool seen[ARRAY_SIZE(names)] = { false };
 
-    yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
-    yaml_seq(y, "nodeSelectorTerms");
-    yaml_map(y, NULL);
+    yaml_open(y, "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[]");
     expression_of(y, "kubernetes.io/arch");
     for (size_t g = 0; g < count; g++)
         if (!seen[groups[g]->arch]) {
@@ -186,8 +182,7 @@ static void op_groups(struct kube *q, struct yaml_out *y, const struct kube_work
     put_op(y, "replace", arena_printf(&q->k.arena, "%s/spec/affinity/nodeAffinity", at));
     yaml_map(y, "value");
     arch_require(y, groups, count);
-    yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
-    yaml_map(y, NULL);
+    yaml_open(y, "preferredDuringSchedulingIgnoredDuringExecution[]");
     yaml_note(y, "another machine does where there is none of the group");
     yaml_int(y, "weight", 100);
     yaml_map(y, "preference");

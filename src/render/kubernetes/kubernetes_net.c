@@ -86,8 +86,7 @@ static void headless_write(struct kube *q, struct buf *out, const struct kube_wo
     if (count) {
         service_ports(q, &y, ports, count);
     } else {
-        yaml_seq(&y, "ports");
-        yaml_map(&y, NULL);
+        yaml_open(&y, "ports[]");
         yaml_str(&y, "name", "rendezvous");
         yaml_int(&y, "port", t ? t->rendezvous.port : KUBE_RDZV_PORT);
         yaml_ends(&y, 2);

@@ -584,11 +584,9 @@ void kube_operator_write(struct kube *q)
     yaml_begin(&y, out);
     policy_body(q, &y, true);
     put_enabled(&y, "nfd", true, "labels of PCI devices, which node selectors use");
-    yaml_map(&y, "node-feature-discovery");
-    yaml_map(&y, "worker");
+    yaml_open(&y, "node-feature-discovery.worker");
     yaml_note(&y, "machines with taints have devices too");
-    yaml_seq(&y, "tolerations");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "tolerations[]");
     yaml_str(&y, "operator", "Exists");
     for (int i = 0; i < 4; i++)
         yaml_finish(&y);

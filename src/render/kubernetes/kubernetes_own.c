@@ -129,8 +129,7 @@ static void agent_daemon(struct kube *q, struct buf *out, const struct k8s_pod *
     struct yaml_out y;
 
     k8s_object(&q->watch, &y, out, "apps/v1", "DaemonSet", pod->name, pod->name);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "selector");
+    yaml_open(&y, "spec.selector");
     k8s_match(&q->watch, &y, "matchLabels", pod->name);
     yaml_end(&y);
     yaml_map(&y, "updateStrategy");

@@ -92,8 +92,7 @@ void kube_plugin_write(struct kube *q)
     }
     yaml_comment(&y, "machines with taints have devices too");
     plugin_anywhere(&y);
-    yaml_map(&y, "nfd");
-    yaml_map(&y, "worker");
+    yaml_open(&y, "nfd.worker");
     plugin_anywhere(&y);
     yaml_finish(&y);
 }

@@ -260,8 +260,7 @@ static void resource_groups(struct kube *q, struct yaml_out *y)
     const char **gpus = arena_array(&q->k.arena, const char *, s->node_count + 1);
     size_t count = gpu_names(q, gpus);
 
-    yaml_seq(y, "resourceGroups");
-    yaml_map(y, NULL);
+    yaml_open(y, "resourceGroups[]");
     yaml_seq(y, "coveredResources");
     for (size_t i = 0; i < count; i++)
         yaml_str(y, NULL, gpus[i]);
@@ -307,8 +306,7 @@ static void flavor_write(struct kube *q, struct buf *out, const struct spec_node
     struct yaml_out y;
 
     k8s_object_in(&q->k, &y, out, KUBE_KUEUE_API, "ResourceFlavor", NULL, name, NULL);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "nodeLabels");
+    yaml_open(&y, "spec.nodeLabels");
     render_str(q->k.r, &y, K8S_GROUP_LABEL, n->name, &n->name);
     yaml_end(&y);
     k8s_taints(&q->k, &y, "nodeTaints", n);
@@ -424,8 +422,7 @@ void kube_queue_write(struct kube *q)
         flavor_write(q, out, &s->nodes[i]);
     }
     k8s_object_in(&q->k, &y, out, KUBE_KUEUE_API, "ClusterQueue", NULL, cluster_queue(q), NULL);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "namespaceSelector");
+    yaml_open(&y, "spec.namespaceSelector");
     yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", q->k.namespace);
     yaml_end(&y);
     yaml_note(&y, "a job that does not fit does not hold up those behind it");

@@ -25,8 +25,7 @@ static void put_endpoint(struct kube *q, struct yaml_out *y, const char *port, c
 {
     const struct spec_prometheus *p = q->k.r->targets->prometheus;
 
-    yaml_seq(y, "podMetricsEndpoints");
-    yaml_map(y, NULL);
+    yaml_open(y, "podMetricsEndpoints[]");
     yaml_str(y, "port", port);
     yaml_note(y, render_from(q->k.r, &p->scrape_ms));
     if (p->scrape_ms % 1000)
@@ -54,8 +53,7 @@ static void monitor_write(struct kube *q, struct k8s *k, struct buf *out, const 
     struct yaml_out y;
 
     k8s_object(k, &y, out, "monitoring.coreos.com/v1", "PodMonitor", component, component);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "selector");
+    yaml_open(&y, "spec.selector");
     k8s_match(k, &y, "matchLabels", component);
     yaml_end(&y);
     yaml_map(&y, "attachMetadata");
@@ -71,15 +69,10 @@ static void scrape_policy(struct kube *q, struct buf *out)
     struct yaml_out y;
 
     k8s_object(&q->k, &y, out, "networking.k8s.io/v1", "NetworkPolicy", "allow-prometheus", NULL);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "podSelector");
+    yaml_open(&y, "spec.podSelector");
     yaml_end(&y);
     yaml_seq_of(&y, "policyTypes", "Ingress");
-    yaml_seq(&y, "ingress");
-    yaml_map(&y, NULL);
-    yaml_seq(&y, "from");
-    yaml_map(&y, NULL);
-    yaml_map(&y, "namespaceSelector");
+    yaml_open(&y, "ingress[].from[].namespaceSelector");
     yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", KUBE_PROMETHEUS_NAMESPACE);
     yaml_finish(&y);
 }
@@ -221,8 +214,7 @@ static void put_direction(struct kube *q, struct yaml_out *y, const char *key,
     yaml_note(y, render_from(q->k.r, after_ms));
     yaml_int(y, "stabilizationWindowSeconds",
              *after_ms / 1000 > 3600 ? 3600 : *after_ms / 1000); /* the most that it takes */
-    yaml_seq(y, "policies");
-    yaml_map(y, NULL);
+    yaml_open(y, "policies[]");
     yaml_str(y, "type", "Pods");
     render_int(q->k.r, y, "value", s->step, &s->step);
     render_int(q->k.r, y, "periodSeconds", period, &s->cooldown_ms);
@@ -260,8 +252,7 @@ static void hpa_write(struct kube *q, struct buf *out, const struct kube_work *w
     yaml_note(&y, least_from(q, s));
     yaml_int(&y, "minReplicas", least_replicas(s));
     render_int(q->k.r, &y, "maxReplicas", s->max, &s->max);
-    yaml_seq(&y, "metrics");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "metrics[]");
     yaml_str(&y, "type", "Resource");
     yaml_map(&y, "resource");
     yaml_str(&y, "name", "cpu");
@@ -280,8 +271,7 @@ static void put_trigger(struct kube *q, struct yaml_out *y, const struct kube_wo
     const struct spec_prometheus *p = q->k.r->targets->prometheus;
     bool named = q->k.r->spec->targets.prometheus && spec_where(q->k.r->spec, &p->url).line;
 
-    yaml_seq(y, "triggers");
-    yaml_map(y, NULL);
+    yaml_open(y, "triggers[]");
     yaml_str(y, "type", "prometheus");
     yaml_note(y,
               query->adds_up ? "the target is of one replica" : "the same for any number of pods");
@@ -310,8 +300,7 @@ static void scaled_object(struct kube *q, struct buf *out, const struct kube_wor
     yaml_int(&y, "minReplicaCount", least_replicas(s));
     render_int(q->k.r, &y, "maxReplicaCount", s->max, &s->max);
     yaml_int(&y, "pollingInterval", 30);
-    yaml_map(&y, "advanced");
-    yaml_map(&y, "horizontalPodAutoscalerConfig");
+    yaml_open(&y, "advanced.horizontalPodAutoscalerConfig");
     put_behavior(q, &y, s);
     yaml_ends(&y, 2);
     put_trigger(q, &y, w, query);

@@ -112,9 +112,7 @@ static void put_deadline(struct kube *q, struct yaml_out *y, const struct kube_w
 /* A machine that is drained or taken away is no fault of the job. */
 static void failure_policy(struct yaml_out *y)
 {
-    yaml_map(y, "podFailurePolicy");
-    yaml_seq(y, "rules");
-    yaml_map(y, NULL);
+    yaml_open(y, "podFailurePolicy.rules[]");
     yaml_note(y, "a drained or reclaimed machine does not count as a failure");
     yaml_str(y, "action", "Ignore");
     yaml_seq(y, "onPodConditions");
@@ -149,8 +147,7 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
     /* A failure that no rule names starts all anew, the end of the time limit too: with as much
      * time as before. */
     if (w->c->time_limit_ms.known) {
-        yaml_seq(y, "rules");
-        yaml_map(y, NULL);
+        yaml_open(y, "rules[]");
         yaml_str(y, "name", "timelimit");
         render_str(q->k.r, y, "action", "FailJobSet", &w->c->time_limit_ms);
         yaml_seq_of(y, "onJobFailureReasons", "DeadlineExceeded");
@@ -158,12 +155,10 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
     }
     yaml_end(y);
     yaml_int(y, "ttlSecondsAfterFinished", TTL_S);
-    yaml_seq(y, "replicatedJobs");
-    yaml_map(y, NULL);
+    yaml_open(y, "replicatedJobs[]");
     yaml_str(y, "name", "workers");
     yaml_int(y, "replicas", 1);
-    yaml_map(y, "template");
-    yaml_map(y, "spec");
+    yaml_open(y, "template.spec");
     job_pods(q, y, w);
     yaml_note(y, "the JobSet counts restarts");
     yaml_int(y, "backoffLimit", 0);
@@ -231,18 +226,11 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
     yaml_end(y);
     /* What a TrainJob may change of its runtime's pod; the runtime "torch-distributed" comes with
      * Trainer and makes a JobSet. */
-    yaml_seq(y, "runtimePatches");
-    yaml_map(y, NULL);
+    yaml_open(y, "runtimePatches[]");
     yaml_str(y, "manager", "stoker/render");
-    yaml_map(y, "trainingRuntimeSpec");
-    yaml_map(y, "template");
-    yaml_map(y, "spec");
-    yaml_seq(y, "replicatedJobs");
-    yaml_map(y, NULL);
+    yaml_open(y, "trainingRuntimeSpec.template.spec.replicatedJobs[]");
     yaml_str(y, "name", "node");
-    yaml_map(y, "template");
-    yaml_map(y, "spec");
-    yaml_map(y, "template");
+    yaml_open(y, "template.spec.template");
     k8s_template_meta(&q->k, y, pod);
     k8s_pod_patch(&q->k, y, pod);
     for (int i = 0; i < 3; i++)

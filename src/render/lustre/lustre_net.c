@@ -102,8 +102,7 @@ static void put_network(struct lustre_site *l, struct yaml_out *y, const char *c
     yaml_note(y, render_from(l->r, item));
     yaml_strf(y, "net type", "%.*s", (int)name, *item);
     yaml_seq(y, "local NI(s)");
-    yaml_map(y, NULL);
-    yaml_map(y, "interfaces");
+    yaml_open(y, "[].interfaces");
     for (const char *p = interfaces, *end = p + len; p < end; number++) {
         size_t n = strcspn(p, ",)");
         char key[12];

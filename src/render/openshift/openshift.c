@@ -267,12 +267,7 @@ static void allow_from(struct shift *s, struct buf *b, const char *name, const c
     yaml_map(&y, "podSelector");
     yaml_end(&y);
     policy_side(&y, "Ingress");
-    yaml_seq(&y, "ingress");
-    yaml_map(&y, NULL);
-    yaml_seq(&y, "from");
-    yaml_map(&y, NULL);
-    yaml_map(&y, "namespaceSelector");
-    yaml_map(&y, "matchLabels");
+    yaml_open(&y, "ingress[].from[].namespaceSelector.matchLabels");
     yaml_str(&y, key, value);
     for (int i = 0; i < 7; i++)
         yaml_finish(&y);
@@ -313,8 +308,7 @@ static void policies_write(struct shift *s)
     yaml_map_of(&y, NULL, "key", "openshift.io/build.name", "operator", "Exists");
     yaml_ends(&y, 2);
     policy_side(&y, "Egress");
-    yaml_seq(&y, "egress");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "egress[]");
     yaml_finish(&y);
 }
 

@@ -76,8 +76,7 @@ static void role_write(struct shift *s, struct buf *b, const char *name)
     struct yaml_out y;
 
     k8s_object(&s->k, &y, b, "rbac.authorization.k8s.io/v1", "Role", name, NULL);
-    yaml_seq(&y, "rules");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "rules[]");
     put_list(&y, "apiGroups", (const char *const[]){ "security.openshift.io", NULL });
     put_list(&y, "resources", (const char *const[]){ "securitycontextconstraints", NULL });
     put_list(&y, "resourceNames", (const char *const[]){ k8s_name(&s->k, s->t->scc, ""), NULL });
@@ -115,9 +114,7 @@ static void memlock_write(struct shift *s)
     yaml_str(&y, "name", "99-worker-stoker-memlock");
     yaml_map_of(&y, "labels", "machineconfiguration.openshift.io/role", "worker");
     yaml_end(&y);
-    yaml_map(&y, "storage");
-    yaml_seq(&y, "files");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "storage.files[]");
     yaml_str(&y, "path", "/etc/crio/crio.conf.d/99-stoker-memlock.conf");
     yaml_note(&y, "0644");
     yaml_int(&y, "mode", 420);

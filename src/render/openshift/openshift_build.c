@@ -41,8 +41,7 @@ static void stream_write(struct shift *s, struct buf *b)
 
     k8s_object(&s->k, &y, b, "image.openshift.io/v1", "ImageStream",
                k8s_name(&s->k, s->t->image_stream, ""), NULL);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "lookupPolicy");
+    yaml_open(&y, "spec.lookupPolicy");
     yaml_note(&y, "objects of this project may name it without the registry");
     yaml_bool(&y, "local", true);
     yaml_finish(&y);
@@ -76,13 +75,11 @@ static void build_write(struct shift *s, struct buf *b)
     yaml_map(&y, "dockerStrategy");
     render_str(s->k.r, &y, "dockerfilePath", bd->containerfile, &bd->containerfile);
     yaml_ends(&y, 2);
-    yaml_map(&y, "output");
-    yaml_map(&y, "to");
+    yaml_open(&y, "output.to");
     yaml_str(&y, "kind", "ImageStreamTag");
     yaml_strf(&y, "name", "%s:%s", name, tag ? tag : "latest");
     yaml_ends(&y, 2);
-    yaml_seq(&y, "triggers");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "triggers[]");
     yaml_note(&y, "once, when it is made; then `oc start-build`");
     yaml_str(&y, "type", "ConfigChange");
     yaml_ends(&y, 2);

@@ -143,8 +143,7 @@ static void discovery_write(struct shift *s, struct buf *b)
 
     k8s_object_in(&s->k, &y, b, "nfd.openshift.io/v1", "NodeFeatureDiscovery", nfd.namespace,
                   "nfd-instance", NULL);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "operand");
+    yaml_open(&y, "spec.operand");
     yaml_str(&y, "imagePullPolicy", "IfNotPresent");
     yaml_int(&y, "servicePort", 12000);
     yaml_end(&y);
@@ -186,8 +185,7 @@ static void policy_write(struct shift *s, struct buf *b)
     if (k8s_has_mig(s->k.r->spec))
         k8s_mig_map(&s->k, b, gpu.namespace);
     k8s_object_in(&s->k, &y, b, "nvidia.com/v1", "ClusterPolicy", NULL, SHIFT_GPU_POLICY, NULL);
-    yaml_map(&y, "spec");
-    yaml_map(&y, "operator");
+    yaml_open(&y, "spec.operator");
     yaml_str(&y, "defaultRuntime", "crio");
     yaml_bool(&y, "use_ocp_driver_toolkit", true);
     yaml_end(&y);
@@ -396,8 +394,7 @@ void shift_install(struct shift *s)
 
             k8s_object_in(&s->k, &y, b, "mellanox.com/v1alpha1", "NicClusterPolicy", NULL,
                           "nic-cluster-policy", NULL);
-            yaml_map(&y, "spec");
-            yaml_map(&y, "nvIpam");
+            yaml_open(&y, "spec.nvIpam");
             yaml_str(&y, "image", "nvidia-k8s-ipam");
             yaml_str(&y, "repository", "ghcr.io/mellanox");
             yaml_str(&y, "version", K8S_NV_IPAM);

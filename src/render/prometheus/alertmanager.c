@@ -50,8 +50,7 @@ static void put_route(struct yaml_out *y)
         yaml_str(y, "group_wait", ways[i].wait);
         yaml_str(y, "group_interval", ways[i].interval);
         yaml_str(y, "repeat_interval", ways[i].repeat);
-        yaml_seq(y, "routes");
-        yaml_map(y, NULL);
+        yaml_open(y, "routes[]");
         yaml_seq_of(y, "matchers", "cause!=\"\"");
         put_list(y, "group_by", "hostname cause");
         yaml_ends(y, 3);
@@ -87,8 +86,7 @@ static void put_receiver(struct render *r, struct yaml_out *y, const char *name)
     yaml_map(y, NULL);
     yaml_str(y, "name", name);
     if (*hook) {
-        yaml_seq(y, "webhook_configs");
-        yaml_map(y, NULL);
+        yaml_open(y, "webhook_configs[]");
         render_str(r, y, "url", *hook, hook);
         yaml_bool(y, "send_resolved", true);
         put_http_config(r, y);

@@ -132,8 +132,7 @@ static void put_global(struct render *r, struct yaml_out *y)
 
 static void put_static(struct yaml_out *y, const char *target, const char *note)
 {
-    yaml_seq(y, "static_configs");
-    yaml_map(y, NULL);
+    yaml_open(y, "static_configs[]");
     yaml_seq(y, "targets");
     yaml_note(y, note);
     yaml_str(y, NULL, target);
@@ -324,8 +323,7 @@ static void put_job(struct render *r, const struct scrape_job *j, struct yaml_ou
     }
     put_groups(r, j, y, false);
     put_groups(r, j, y, true);
-    yaml_seq(y, "relabel_configs");
-    yaml_map(y, NULL);
+    yaml_open(y, "relabel_configs[]");
     yaml_note(y, "the machine's name without the port, the same for all jobs");
     yaml_seq_of(y, "source_labels", "__address__");
     yaml_str(y, "regex", "(.*):[0-9]+");
@@ -379,8 +377,7 @@ static void put_jobs(struct render *r, struct yaml_out *y)
                                 .servers = &servers,
                                 .tls = s->tls_cert != NULL };
 
-    yaml_seq(y, "scrape_configs");
-    yaml_map(y, NULL);
+    yaml_open(y, "scrape_configs[]");
     yaml_str(y, "job_name", "prometheus");
     put_static(y, "localhost:9090", "itself");
     yaml_end(y);

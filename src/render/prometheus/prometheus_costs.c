@@ -207,8 +207,7 @@ static void site_test(struct costs *c)
     yaml_map(c->y, NULL);
     yaml_str(c->y, "expr", "round(100 * " ALERTS_COST_HOUR "{component=\"\"})");
     yaml_str(c->y, "eval_time", "1h");
-    yaml_seq(c->y, "exp_samples");
-    yaml_map(c->y, NULL);
+    yaml_open(c->y, "exp_samples[]");
     yaml_str(c->y, "labels", "{}");
     yaml_int(c->y, "value", (int64_t)floor(100 * sum + 0.5));
     yaml_ends(c->y, 3);

@@ -70,8 +70,7 @@ void prometheus_recording(struct render *r)
 
     render_head(r, b, "#", "recording rules: sums of machines and groups for the dashboards");
     yaml_begin(&y, b);
-    yaml_seq(&y, "groups");
-    yaml_map(&y, NULL);
+    yaml_open(&y, "groups[]");
     yaml_str(&y, "name", "stoker-sums");
     yaml_seq(&y, "rules");
     for (size_t i = 0; i < ARRAY_SIZE(records); i++)

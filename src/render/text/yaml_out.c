@@ -179,6 +179,26 @@ void yaml_seq(struct yaml_out *y, const char *key)
     open_container(y, key, true);
 }
 
+void yaml_open(struct yaml_out *y, const char *path)
+{
+    for (size_t len; *path; path += len) {
+        char key[YAML_OPEN_KEY_MAX];
+        bool seq;
+
+        path += *path == '.';
+        len = strcspn(path, ".[");
+        seq = path[len] == '[';
+        assert(len < sizeof(key) && (!seq || path[len + 1] == ']'));
+        memcpy(key, path, len);
+        key[len] = '\0';
+        if (len)
+            open_container(y, key, seq);
+        if (seq)
+            open_container(y, NULL, false);
+        len += seq ? 2 : 0;
+    }
+}
+
 void yaml_end(struct yaml_out *y)
 {
     assert(y->depth > 1);

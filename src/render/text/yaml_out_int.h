@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "spec/spec.h"
 
-enum { YAML_OUT_DEPTH_MAX = 32 };
+enum { YAML_OUT_DEPTH_MAX = 32, YAML_OPEN_KEY_MAX = 64 };
 struct yaml_out {
     struct buf *buf;
     int depth;
@@ -23,6 +23,9 @@ void yaml_finish(struct yaml_out *y); /* ends what is open, too */
 /* `key` is NULL inside a sequence.  A container that stays empty becomes {} or []. */
 void yaml_map(struct yaml_out *y, const char *key);
 void yaml_seq(struct yaml_out *y, const char *key);
+/* Containers one in the other: "ingress[].from[].podSelector" is a sequence, a map as its item, a
+ * sequence in that, a map in it, a map.  "[]" alone is an item. */
+void yaml_open(struct yaml_out *y, const char *path);
 void yaml_end(struct yaml_out *y);             /* the innermost container */
 void yaml_ends(struct yaml_out *y, int count); /* so many of them */
 void yaml_str(struct yaml_out *y, const char *key, const char *value);
