@@ -2,16 +2,16 @@
 /* cuda_int: the encoder engine on NVIDIA GPUs, between its own files.
  *
  *   cuda_ops.c      struct eng_ops, GPUs of this machine, errors
- *   gpu_arena.c    memory of a GPU, through its virtual-memory API
+ *   gpu_arena.c     memory of a GPU, through its virtual-memory API
  *   cuda_net.c      sizes of a model as kernels want them, places of its weights
  *   cuda_load.c     weights from files into those places, several threads
- *   fp8.c      scales of activations, weights as e4m3, which products stay in 16 bits
+ *   fp8.c           scales of activations, weights as e4m3, which products stay in 16 bits
  *   cuda_forward.c  one pass through the layers, as launches on a stream
- *   products.c which way of making a product is the fastest, measured once and kept on disk
- *   graph.c    small passes as CUDA graphs
+ *   products.c      which way of making a product is the fastest, measured once and kept on disk
+ *   graph.c         small passes as CUDA graphs
  *   cuda_run.c      batches in, vectors out
- *   swap.c     weights out to the host and back
- *   profile.c  where the time goes
+ *   swap.c          weights out to the host and back
+ *   profile.c       where the time goes
  *
  * Kernels stand behind gk_int.h.  Nothing of the program is linked: what is needed of it comes
  * through struct eng_host. */
