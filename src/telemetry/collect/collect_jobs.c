@@ -28,6 +28,7 @@ enum {
     JOBS_FOLDERS_MAX = 2,            /* the machine's, the user's */
     JOB_FILE_MAX = 16 << 10,         /* bytes of a file; a longer one is none */
     JOBS_DOC_MAX = 256 << 10,        /* bytes of the document */
+    JOB_GPUS_MAX = 4096,             /* of a job */
     JOB_QUIET_S = 600,               /* without a word: its speed is unknown */
     JOB_FORGET_S = 7 * 24 * 3600,    /* without a word: it is no job */
     JOB_LAG_RANKS = 3,               /* of a node: with fewer nobody can say which one is slow */
@@ -41,12 +42,39 @@ static_assert(ARRAY_SIZE(states) == JOB_STATES, "one word a state");
 
 /* ---- a file */
 
-static double read_number(const struct json *j, const char *key, double least, double most)
-{
-    double v = json_num(json_get(j, key), NAN);
+#define TIME_MAX  1e11               /* seconds since 1970 */
+#define WHOLE_MAX 9007199254740992.0 /* the last whole number of a double */
 
-    return v >= least && v <= most ? v : (double)NAN; /* not for NaN either */
-}
+/* In the order of the document; what lies outside of least and most is unknown. */
+static const struct {
+    const char *key;
+    size_t at;
+    double least, most;
+} numbers[] = {
+#define NUMBER(key, member, least, most)                                                           \
+    {                                                                                              \
+        key, offsetof(struct job_file, member), least, most                                        \
+    }
+    NUMBER("pid", pid, 1, INT32_MAX),
+    NUMBER("gpus", gpus, 0, JOB_GPUS_MAX),
+    NUMBER("started", started_s, 1, TIME_MAX),
+    NUMBER("updated", updated_s, 1, TIME_MAX),
+    NUMBER("step", step, 0, WHOLE_MAX),
+    NUMBER("steps", steps, 0, WHOLE_MAX),
+    NUMBER("step_seconds", step_seconds, 0, 1e9),
+    NUMBER("tokens_per_second", tokens_per_second, 0, 1e15),
+    NUMBER("samples_per_second", samples_per_second, 0, 1e15),
+    NUMBER("loss", loss, -1e300, 1e300),
+    NUMBER("mfu", mfu, 0, 1),
+    NUMBER("restarts", restarts, 0, WHOLE_MAX),
+    NUMBER("checkpoint_step", checkpoint_step, 0, WHOLE_MAX),
+    NUMBER("checkpoint_time", checkpoint_s, 1, TIME_MAX),
+    NUMBER("rank", rank, 0, 1e6),
+    NUMBER("world_size", world_size, 1, 1e6),
+    NUMBER("gpu", gpu, 0, 4095),
+    NUMBER("busy_seconds", busy_seconds, 0, 1e9),
+#undef NUMBER
+};
 
 static void read_text(const struct json *j, const char *key, char *out, size_t cap)
 {
@@ -71,19 +99,9 @@ static enum rc read_state(const struct json *j, struct job_file *out, struct err
     return err_set(err, RC_PARSE, "no state '%.32s'", word);
 }
 
-/* A list of the node's GPUs, or how many. */
-static void read_gpus(const struct json *j, struct job_file *out)
-{
-    const struct json *g = json_get(j, "gpus");
-
-    out->gpus = g && g->type == JSON_ARR ? (double)g->count : read_number(j, "gpus", 0, 4096);
-    if (out->gpus > 4096)
-        out->gpus = NAN;
-}
-
 static enum rc read_job(const struct json *j, struct job_file *out, struct err *err)
 {
-    static const double most = 9007199254740992.0; /* the last whole number of a double */
+    const struct json *gpus = json_get(j, "gpus");
 
     if (!str_eq(json_str(json_get(j, "schema")), "stoker.job/1"))
         return err_set(err, RC_PARSE, "no schema 'stoker.job/1'");
@@ -91,28 +109,20 @@ static enum rc read_job(const struct json *j, struct job_file *out, struct err *
     read_text(j, "kind", out->kind, sizeof(out->kind));
     read_text(j, "user", out->user, sizeof(out->user));
     read_text(j, "message", out->message, sizeof(out->message));
-    out->updated_s = read_number(j, "updated", 1, 1e11);
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        double v = json_num(json_get(j, numbers[i].key), NAN);
+
+        *(double *)((char *)out + numbers[i].at) = v >= numbers[i].least && v <= numbers[i].most
+                                                       ? v
+                                                       : (double)NAN; /* not for NaN either */
+    }
+    if (gpus && gpus->type == JSON_ARR &&
+        gpus->count <= JOB_GPUS_MAX) /* which ones, not how many */
+        out->gpus = (double)gpus->count;
     if (!out->name[0] || isnan(out->updated_s))
         return err_set(err, RC_PARSE, "no '%s'", out->name[0] ? "updated" : "job");
     if (!out->kind[0])
         (void)str_copy(out->kind, sizeof(out->kind), "training");
-    read_gpus(j, out);
-    out->pid = read_number(j, "pid", 1, INT32_MAX);
-    out->started_s = read_number(j, "started", 1, 1e11);
-    out->step = read_number(j, "step", 0, most);
-    out->steps = read_number(j, "steps", 0, most);
-    out->step_seconds = read_number(j, "step_seconds", 0, 1e9);
-    out->tokens_per_second = read_number(j, "tokens_per_second", 0, 1e15);
-    out->samples_per_second = read_number(j, "samples_per_second", 0, 1e15);
-    out->loss = read_number(j, "loss", -1e300, 1e300);
-    out->mfu = read_number(j, "mfu", 0, 1);
-    out->restarts = read_number(j, "restarts", 0, most);
-    out->checkpoint_step = read_number(j, "checkpoint_step", 0, most);
-    out->checkpoint_s = read_number(j, "checkpoint_time", 1, 1e11);
-    out->rank = read_number(j, "rank", 0, 1e6);
-    out->world_size = read_number(j, "world_size", 1, 1e6);
-    out->gpu = read_number(j, "gpu", 0, 4095);
-    out->busy_seconds = read_number(j, "busy_seconds", 0, 1e9);
     return read_state(j, out, err);
 }
 
@@ -306,15 +316,6 @@ static void put_rank(const struct jobs *s, struct telemetry *t, const struct job
         set_value(t, s->source, "job.rank.lag", l, ARRAY_SIZE(l), busy_of(j) / middle - 1);
 }
 
-static void put_seen(const struct jobs *s, struct telemetry *t, double now_s)
-{
-    for (size_t i = 0; i < s->seen_count; i++) {
-        if (leads_job(s, &s->seen[i]))
-            put_values(s, t, &s->seen[i], now_s);
-        put_rank(s, t, &s->seen[i], now_s);
-    }
-}
-
 static void write_job(struct json_out *w, const struct job_file *j)
 {
     json_kv_str(w, "job", j->name);
@@ -322,24 +323,8 @@ static void write_job(struct json_out *w, const struct job_file *j)
     json_kv_str(w, "user", j->user[0] ? j->user : NULL);
     json_kv_str(w, "state", states[j->state]);
     json_kv_str(w, "message", j->message[0] ? j->message : NULL);
-    json_kv_num(w, "pid", j->pid);
-    json_kv_num(w, "gpus", j->gpus);
-    json_kv_num(w, "started", j->started_s);
-    json_kv_num(w, "updated", j->updated_s);
-    json_kv_num(w, "step", j->step);
-    json_kv_num(w, "steps", j->steps);
-    json_kv_num(w, "step_seconds", j->step_seconds);
-    json_kv_num(w, "tokens_per_second", j->tokens_per_second);
-    json_kv_num(w, "samples_per_second", j->samples_per_second);
-    json_kv_num(w, "loss", j->loss);
-    json_kv_num(w, "mfu", j->mfu);
-    json_kv_num(w, "restarts", j->restarts);
-    json_kv_num(w, "checkpoint_step", j->checkpoint_step);
-    json_kv_num(w, "checkpoint_time", j->checkpoint_s);
-    json_kv_num(w, "rank", j->rank);
-    json_kv_num(w, "world_size", j->world_size);
-    json_kv_num(w, "gpu", j->gpu);
-    json_kv_num(w, "busy_seconds", j->busy_seconds);
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+        json_kv_num(w, numbers[i].key, *(const double *)((const char *)j + numbers[i].at));
 }
 
 static void take_file(struct jobs *s, const char *folder, const char *name, double now_s)
@@ -400,7 +385,11 @@ static void jobs_sample(void *state, struct telemetry *t, int64_t now_ns)
     for (size_t i = 0; i < s->folder_count; i++)
         files += take_folder(s, s->folders[i], now_s);
     telemetry_begin(t, s->source, now_ns);
-    put_seen(s, t, now_s);
+    for (size_t i = 0; i < s->seen_count; i++) {
+        if (leads_job(s, &s->seen[i]))
+            put_values(s, t, &s->seen[i], now_s);
+        put_rank(s, t, &s->seen[i], now_s);
+    }
     telemetry_end(t);
     json_arr_end(&s->w);
     json_obj_end(&s->w);
