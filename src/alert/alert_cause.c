@@ -74,14 +74,14 @@ static size_t count_words(const char *list, bool matchers)
     return n;
 }
 
-static enum rc read_cause(const struct csv *t, size_t row, const int at[COLS],
+static enum rc read_cause(const struct csv *t, size_t row, const size_t at[COLS],
                           struct alert_cause *out, struct err *err)
 {
     const char *cells[COLS];
     uint64_t ms = 0;
 
     for (size_t c = 0; c < COLS; c++)
-        cells[c] = csv_cell(t, row, (size_t)at[c]);
+        cells[c] = csv_cell(t, row, at[c]);
     for (size_t c = COL_ROOT; c <= COL_SAME; c++) {
         bool labels = c == COL_SCOPE || c == COL_SAME;
         size_t max = labels ? ALERT_CAUSE_LABELS_MAX : ALERT_CAUSE_WORDS_MAX;
@@ -112,12 +112,11 @@ enum rc alert_causes_read(struct arena *a, const struct csv *t, const struct ale
                           size_t *out_count, struct err *err)
 {
     struct alert_cause *causes;
-    int at[COLS];
+    size_t at[COLS];
     enum rc rc = RC_OK;
 
-    for (size_t c = 0; c < COLS; c++)
-        if ((at[c] = csv_col(t, columns[c])) < 0)
-            return err_set(err, RC_PARSE, "there is no column '%s'", columns[c]);
+    if ((rc = csv_columns(t, columns, COLS, at, err)))
+        return rc;
     if (t->rows > ALERT_CAUSES_MAX)
         return err_set(err, RC_LIMIT, "more than %d causes", ALERT_CAUSES_MAX);
     causes = arena_array(a, struct alert_cause, t->rows ? t->rows : 1);

@@ -271,20 +271,19 @@ enum rc alert_rules_read(struct arena *a, const struct csv *t, const struct aler
                          size_t *out_count, struct err *err)
 {
     struct alert_rule *rules;
-    int at[COLS];
+    size_t at[COLS];
+    enum rc rc;
 
-    for (size_t c = 0; c < COLS; c++)
-        if ((at[c] = csv_col(t, columns[c])) < 0)
-            return err_set(err, RC_PARSE, "there is no column '%s'", columns[c]);
+    if ((rc = csv_columns(t, columns, COLS, at, err)))
+        return rc;
     if (t->rows > ALERT_RULES_MAX)
         return err_set(err, RC_LIMIT, "more than %d rules", ALERT_RULES_MAX);
     rules = arena_array(a, struct alert_rule, t->rows ? t->rows : 1);
     for (size_t i = 0; i < t->rows; i++) {
         struct rule_row r = { .a = a, .line = i + 1, .err = err };
-        enum rc rc;
 
         for (size_t c = 0; c < COLS; c++)
-            r.cells[c] = csv_cell(t, i, (size_t)at[c]);
+            r.cells[c] = csv_cell(t, i, at[c]);
         if ((rc = read_row(&r, &rules[i])))
             return rc;
     }

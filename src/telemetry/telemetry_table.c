@@ -120,7 +120,8 @@ static void load_names(size_t rows)
     qsort(table.by_name, table.name_count, sizeof(*table.by_name), by_name_cmp);
 }
 
-static bool find_columns(const struct csv *t, size_t *col)
+/* A bad table is a fault of the source, found by any test that runs; the program then has none. */
+static void load_table(void)
 {
     static const char *const names[COLS] = {
         [COL_ID] = "id",         [COL_ENTITY] = "entity", [COL_KIND] = "kind",
@@ -128,26 +129,12 @@ static bool find_columns(const struct csv *t, size_t *col)
         [COL_PROM] = "prom",     [COL_SCALE] = "scale",   [COL_PRIORITY] = "priority",
         [COL_LABELS] = "labels", [COL_HELP] = "help",     [COL_SOURCE] = "source",
     };
-
-    for (size_t i = 0; i < COLS; i++) {
-        int c = csv_col(t, names[i]);
-
-        if (c < 0)
-            return false;
-        col[i] = (size_t)c;
-    }
-    return true;
-}
-
-/* A bad table is a fault of the source, found by any test that runs; the program then has none. */
-static void load_table(void)
-{
     size_t col[COLS] = { 0 };
     bool ok = true;
     struct csv t;
 
     if (csv_parse(&table.arena, data_telemetry, data_telemetry_len, &t, NULL) ||
-        !find_columns(&t, col)) {
+        csv_columns(&t, names, COLS, col, NULL)) {
         assert(!"data/telemetry.csv");
         return;
     }
