@@ -84,4 +84,25 @@ static inline void sim_run(struct sim *s, int seconds)
         sim_step(s, SEC);
 }
 
+/* The first series has this value for so long. */
+static inline void sim_hold(struct sim *s, double value, int seconds)
+{
+    s->value[0] = value;
+    sim_run(s, seconds);
+}
+
+/* It is a counter that rises by so much a second. */
+static inline void sim_count(struct sim *s, double by, int seconds)
+{
+    for (int i = 0; i < seconds; i++)
+        sim_hold(s, s->value[0] + by, 1);
+}
+
+/* With the temperature of one GPU. */
+static inline void sim_start_hot(struct sim *s, const struct alert_rule *rule)
+{
+    sim_start(s, rule, 1);
+    sim_series(s, "gpu.temp", "gpu", "0", NULL);
+}
+
 #endif

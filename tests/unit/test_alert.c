@@ -22,11 +22,9 @@ TEST(fires_after_for_and_resolves)
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
-    s.value[0] = 85;
-    sim_run(&s, 300);
+    sim_hold(&s, 85, 300);
     CHECK(s.fired == 0 && alerts_list(s.a, x, 4) == 0); /* 85 is not above 85 */
-    s.value[0] = 91;
-    sim_step(&s, SEC);
+    sim_hold(&s, 91, 1);
     CHECK(alerts_list(s.a, x, 4) == 1 && x[0].state == ALERT_PENDING);
     CHECK(x[0].since_ns == s.now);
     sim_run(&s, 59);
@@ -34,8 +32,7 @@ TEST(fires_after_for_and_resolves)
     sim_step(&s, SEC);
     CHECK(s.fired == 1 && s.last.fired_ns == s.now && s.last.value == 91);
     CHECK(!strcmp(s.last.summary, "GPU 3 at 91 °C"));
-    s.value[0] = 85;
-    sim_step(&s, SEC);
+    sim_hold(&s, 85, 1);
     CHECK(s.resolved == 1 && s.last.resolved_ns == s.now && s.last.fired_ns == s.now - SEC);
     CHECK(alerts_list(s.a, x, 4) == 1 && x[0].state == ALERT_RESOLVED);
     sim_run(&s, 900);
@@ -49,21 +46,15 @@ TEST(hysteresis_and_keep)
     struct sim s;
 
     r.clear = 80;
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
-    s.value[0] = 86;
-    sim_step(&s, SEC);
+    sim_start_hot(&s, &r);
+    sim_hold(&s, 86, 1);
     CHECK(s.fired == 1); /* without a `for`: at once */
-    s.value[0] = 81;
-    sim_run(&s, 600);
+    sim_hold(&s, 81, 600);
     CHECK(s.resolved == 0); /* neither bad nor clear */
-    s.value[0] = 80;
-    sim_run(&s, 30);
+    sim_hold(&s, 80, 30);
     CHECK(s.resolved == 0);
-    s.value[0] = 82; /* the time of `keep` begins again */
-    sim_step(&s, SEC);
-    s.value[0] = 80;
-    sim_run(&s, 30);
+    sim_hold(&s, 82, 1); /* the time of `keep` begins again */
+    sim_hold(&s, 80, 30);
     CHECK(s.resolved == 0);
     sim_step(&s, SEC);
     CHECK(s.resolved == 1 && s.fired == 1);
@@ -75,19 +66,15 @@ TEST(flapping_never_fires_nor_resolves)
     struct alert_rule r = { TEMP, .for_ns = 10 * SEC, .keep_ns = 10 * SEC };
     struct sim s;
 
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    sim_start_hot(&s, &r);
     for (int i = 0; i < 1000; i++) {
-        s.value[0] = i % 8 ? 90 : 70;
-        sim_step(&s, SEC);
+        sim_hold(&s, i % 8 ? 90 : 70, 1);
     }
     CHECK(s.fired == 0);
-    s.value[0] = 90;
-    sim_run(&s, 20);
+    sim_hold(&s, 90, 20);
     CHECK(s.fired == 1);
     for (int i = 0; i < 1000; i++) {
-        s.value[0] = i % 8 ? 70 : 90;
-        sim_step(&s, SEC);
+        sim_hold(&s, i % 8 ? 70 : 90, 1);
     }
     CHECK(s.fired == 1 && s.resolved == 0);
     sim_end(&s);
@@ -99,32 +86,23 @@ TEST(unknown_neither_fires_nor_resolves)
     struct alert_active x[2];
     struct sim s;
 
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
-    s.value[0] = 90;
-    sim_run(&s, 6); /* held 5 s */
-    s.value[0] = NAN;
-    sim_run(&s, 300);
+    sim_start_hot(&s, &r);
+    sim_hold(&s, 90, 6); /* held 5 s */
+    sim_hold(&s, NAN, 300);
     CHECK(s.fired == 0 && alerts_list(s.a, x, 2) == 1 && x[0].state == ALERT_PENDING);
-    s.value[0] = 90;
-    sim_run(&s, 4);
+    sim_hold(&s, 90, 4);
     CHECK(s.fired == 0);
     sim_step(&s, SEC);
     CHECK(s.fired == 1);
-    s.value[0] = 60;
-    sim_run(&s, 6); /* clear for 5 s */
-    s.value[0] = NAN;
-    sim_run(&s, 290);
+    sim_hold(&s, 60, 6); /* clear for 5 s */
+    sim_hold(&s, NAN, 290);
     CHECK(s.resolved == 0);
-    s.value[0] = 60;
-    sim_run(&s, 4);
+    sim_hold(&s, 60, 4);
     CHECK(s.resolved == 0);
     sim_step(&s, SEC);
     CHECK(s.resolved == 1);
-    s.value[0] = 90; /* a pending one whose value stays away is forgotten */
-    sim_run(&s, 3);
-    s.value[0] = NAN;
-    sim_run(&s, 700);
+    sim_hold(&s, 90, 3); /* a pending one whose value stays away is forgotten */
+    sim_hold(&s, NAN, 700);
     CHECK(alerts_list(s.a, x, 2) == 0 && s.fired == 1);
     sim_end(&s);
 }
@@ -134,10 +112,8 @@ TEST(clock_jumps)
     struct alert_rule r = { TEMP, .for_ns = 300 * SEC };
     struct sim s;
 
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
-    s.value[0] = 90;
-    sim_run(&s, 10);
+    sim_start_hot(&s, &r);
+    sim_hold(&s, 90, 10);
     sim_step(&s, 86400 * SEC); /* a day ahead: no more than a minute has passed */
     CHECK(s.fired == 0);
     sim_step(&s, -2 * 86400 * SEC); /* and back */
@@ -163,29 +139,17 @@ TEST(rate_with_resets_and_gaps)
 
     sim_start(&s, &r, 1);
     sim_series(&s, "port.symbol_error", "device", "mlx5_0", "port", "1", NULL);
-    s.value[0] = 1e9; /* what was counted before we came is no rate */
-    sim_run(&s, 120);
+    sim_hold(&s, 1e9, 120); /* what was counted before we came is no rate */
     CHECK(s.fired == 0);
-    for (int i = 0; i < 200; i++) {
-        s.value[0] += 9;
-        sim_step(&s, SEC);
-    }
+    sim_count(&s, 9, 200);
     CHECK(s.fired == 0);
     s.value[0] = 0; /* the counter begins again: no negative rate, no huge one */
-    for (int i = 0; i < 200; i++) {
-        s.value[0] += 9;
-        sim_step(&s, SEC);
-    }
+    sim_count(&s, 9, 200);
     CHECK(s.fired == 0);
-    s.value[0] = NAN; /* what came in a gap is spread over the gap */
-    sim_run(&s, 30);
-    s.value[0] = 9 * 231;
-    sim_step(&s, SEC);
+    sim_hold(&s, NAN, 30); /* what came in a gap is spread over the gap */
+    sim_hold(&s, 9 * 231, 1);
     CHECK(s.fired == 0);
-    for (int i = 0; i < 100; i++) {
-        s.value[0] += 12;
-        sim_step(&s, SEC);
-    }
+    sim_count(&s, 12, 100);
     CHECK(s.fired == 1);
     CHECK(!strcmp(s.last.summary + strcspn(s.last.summary, " "), " on mlx5_0/1, ? {"));
     sim_run(&s, 120);
@@ -199,21 +163,16 @@ TEST(what_is_gone_resolves_and_says_so)
     struct alert_rule r = { TEMP, .for_ns = 0, .keep_ns = 10 * SEC };
     struct sim s;
 
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
-    s.value[0] = 90;
-    sim_run(&s, 5);
+    sim_start_hot(&s, &r);
+    sim_hold(&s, 90, 5);
     CHECK(s.fired == 1 && !s.last.gone);
-    s.value[0] = NAN;
-    sim_run(&s, 299);
+    sim_hold(&s, NAN, 299);
     CHECK(s.resolved == 0);
     sim_run(&s, 2);
     CHECK(s.resolved == 1 && s.last.gone && !s.last.subject);
-    s.value[0] = 90; /* it is back, and as bad */
-    sim_run(&s, 2);
+    sim_hold(&s, 90, 2); /* it is back, and as bad */
     CHECK(s.fired == 2 && !s.last.gone);
-    s.value[0] = 60;
-    sim_run(&s, 12);
+    sim_hold(&s, 60, 12);
     CHECK(s.resolved == 2 && !s.last.gone);
     sim_end(&s);
 }
@@ -224,12 +183,9 @@ TEST(what_a_silent_source_had_is_kept_longer)
     struct alert_rule r = { TEMP, .for_ns = 0, .keep_ns = 10 * SEC };
     struct sim s;
 
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
-    s.value[0] = 90;
-    sim_run(&s, 5);
-    s.value[0] = NAN;
-    sim_step(&s, SEC); /* the batch that empties it is its last */
+    sim_start_hot(&s, &r);
+    sim_hold(&s, 90, 5);
+    sim_hold(&s, NAN, 1); /* the batch that empties it is its last */
     for (int i = 0; i < 3500; i++)
         alerts_turn(s.a, s.now += SEC, sim_changed, &s);
     CHECK(s.resolved == 0);
@@ -305,8 +261,7 @@ TEST(bursts_of_work_are_work)
     s.value[1] = 1;
     sim_run(&s, 3600);
     CHECK(s.resolved == 1);
-    s.value[0] = 55;
-    sim_run(&s, 1800);
+    sim_hold(&s, 55, 1800);
     s.value[0] = s.value[1] = 0;
     sim_run(&s, 3600);
     CHECK(s.fired == 1); /* its end is no low utilisation */
@@ -349,23 +304,17 @@ TEST(the_words_follow_the_value)
     struct sim s;
 
     r.summary = "at {value}";
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
-    s.value[0] = 90;
-    sim_run(&s, 3);
-    s.value[0] = 92;
-    sim_step(&s, SEC);
+    sim_start_hot(&s, &r);
+    sim_hold(&s, 90, 3);
+    sim_hold(&s, 92, 1);
     CHECK(alerts_list(s.a, x, 2) == 1 && !strcmp(x[0].summary, "at 92 °C"));
     sim_run(&s, 10);
     CHECK(s.fired == 1);
-    s.value[0] = 97;
-    sim_step(&s, SEC);
+    sim_hold(&s, 97, 1);
     CHECK(alerts_list(s.a, x, 2) == 1 && !strcmp(x[0].summary, "at 97 °C"));
-    s.value[0] = NAN; /* the last word that was known stays */
-    sim_step(&s, SEC);
+    sim_hold(&s, NAN, 1); /* the last word that was known stays */
     CHECK(alerts_list(s.a, x, 2) == 1 && !strcmp(x[0].summary, "at 97 °C"));
-    s.value[0] = 50;
-    sim_run(&s, 12);
+    sim_hold(&s, 50, 12);
     CHECK(s.resolved == 1 && !strcmp(s.last.summary, "at 50 °C"));
     sim_end(&s);
 }
@@ -385,8 +334,7 @@ TEST(increase_from_zero_counts_the_first_second)
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.xid.total", "gpu", "0", "xid", "79", NULL);
-    s.value[0] = 1;
-    sim_step(&s, SEC);
+    sim_hold(&s, 1, 1);
     CHECK(s.fired == 1);
     sim_run(&s, 700);
     CHECK(s.fired == 1 && s.resolved == 1);
@@ -419,8 +367,7 @@ TEST(increase_from_zero_counts_what_appears)
     sim_start(&s, r, 2);
     alerts_played(s.a);
     sim_series(&s, "gpu.xid.total", "gpu", "0", "xid", "79", NULL);
-    s.value[0] = 3;
-    sim_run(&s, 60);
+    sim_hold(&s, 3, 60);
     CHECK(s.fired == 0); /* it was there when the recording began */
     sim_series(&s, "gpu.xid.total", "gpu", "1", "xid", "48", NULL);
     sim_series(&s, "gpu.xid.total", "gpu", "1", "xid", "13", NULL);
@@ -451,8 +398,7 @@ TEST(too_little_waits_for_the_whole_window)
 
     sim_start(&s, &r, 1);
     sim_series(&s, "job.step", "job", "new", NULL);
-    s.value[0] = 0;
-    sim_run(&s, 500);
+    sim_hold(&s, 0, 500);
     CHECK(s.fired == 0);
     sim_run(&s, 140);
     CHECK(s.fired == 1);
@@ -474,8 +420,7 @@ TEST(mean_waits_for_half_a_window)
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.util", "gpu", "0", NULL);
-    s.value[0] = 10;
-    sim_run(&s, 298);
+    sim_hold(&s, 10, 298);
     CHECK(s.fired == 0);
     sim_run(&s, 5);
     CHECK(s.fired == 1);
@@ -483,8 +428,7 @@ TEST(mean_waits_for_half_a_window)
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.util", "gpu", "0", NULL);
     for (int i = 0; i < 3000; i++) { /* half of the time at 100, half at 2 */
-        s.value[0] = i % 2 ? 100 : 2;
-        sim_step(&s, SEC);
+        sim_hold(&s, i % 2 ? 100 : 2, 1);
     }
     CHECK(s.fired == 0);
     sim_end(&s);
@@ -501,17 +445,13 @@ TEST(absent_means_known_once)
                             .summary = "GPU {gpu}: {value}" };
     struct sim s;
 
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    sim_start_hot(&s, &r);
     sim_run(&s, 600);
     CHECK(s.fired == 0); /* never known */
-    s.value[0] = 40;
-    sim_run(&s, 10);
-    s.value[0] = NAN;
-    sim_run(&s, 61);
+    sim_hold(&s, 40, 10);
+    sim_hold(&s, NAN, 61);
     CHECK(s.fired == 1 && !strcmp(s.last.summary, "GPU 0: unknown"));
-    s.value[0] = 40;
-    sim_step(&s, SEC);
+    sim_hold(&s, 40, 1);
     CHECK(s.resolved == 1);
     sim_end(&s);
 }
@@ -531,8 +471,7 @@ TEST(ratio_and_guard_come_late)
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.fb.used", "gpu", "1", NULL);
-    s.value[0] = 97e9;
-    sim_run(&s, 10);
+    sim_hold(&s, 97e9, 10);
     CHECK(s.fired == 0); /* of what? */
     sim_series(&s, "gpu.fb.total", "gpu", "0", NULL);
     sim_series(&s, "gpu.fb.total", "gpu", "1", NULL);
@@ -566,10 +505,8 @@ TEST(rules_that_are_off_are_not_there)
     struct alerts_stats st;
     struct sim s;
 
-    sim_start(&s, &r, 1);
-    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
-    s.value[0] = 200;
-    sim_run(&s, 10);
+    sim_start_hot(&s, &r);
+    sim_hold(&s, 200, 10);
     alerts_stats(s.a, &st);
     CHECK(s.fired == 0 && st.tracks == 0);
     sim_end(&s);

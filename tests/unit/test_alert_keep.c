@@ -63,8 +63,7 @@ TEST(it_fires_on_untold)
     CHECK(!strcmp(x[0].summary, "GPU 3 at 92 °C"));
     CHECK(restart(&s, &r, 1) == 1); /* and once more */
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
-    s.value[0] = 50; /* it ended while nobody looked */
-    sim_run(&s, 2);
+    sim_hold(&s, 50, 2); /* it ended while nobody looked */
     CHECK(s.fired == 0 && s.resolved == 1 && !s.last.gone && s.last.fired_ns == begun);
     CHECK(restart(&s, &r, 1) == 0);
     sim_end(&s);
@@ -111,15 +110,12 @@ TEST(an_increase_is_not_clear_before_its_window)
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.xid.total", "gpu", "3", NULL);
-    s.value[0] = 5;
-    sim_step(&s, SEC);
-    s.value[0] = 6;
-    sim_step(&s, SEC);
+    sim_hold(&s, 5, 1);
+    sim_hold(&s, 6, 1);
     CHECK(s.fired == 1);
     CHECK(restart(&s, &r, 1) == 1);
     sim_series(&s, "gpu.xid.total", "gpu", "3", NULL);
-    s.value[0] = 6;
-    sim_run(&s, 600);
+    sim_hold(&s, 6, 600);
     CHECK(s.fired == 0 && s.resolved == 0);
     sim_run(&s, 2);
     CHECK(s.fired == 0 && s.resolved == 1 && !s.last.gone);
@@ -135,17 +131,14 @@ TEST(a_rule_of_absence_stays)
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
-    s.value[0] = 50;
-    sim_step(&s, SEC);
-    s.value[0] = NAN;
-    sim_step(&s, SEC);
+    sim_hold(&s, 50, 1);
+    sim_hold(&s, NAN, 1);
     CHECK(s.fired == 1);
     CHECK(restart(&s, &r, 1) == 1);
     sim_run(&s, 3600); /* it is still away */
     CHECK(s.fired == 0 && s.resolved == 0);
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
-    s.value[0] = 50;
-    sim_run(&s, 2);
+    sim_hold(&s, 50, 2);
     CHECK(s.fired == 0 && s.resolved == 1 && !s.last.gone);
     sim_end(&s);
 }
@@ -254,8 +247,7 @@ TEST(damaged_lines_cost_themselves)
     CHECK(alert_keep_read(buf_str(&text), text.len, s.a, NULL, s.t, &kept) == ARRAY_SIZE(bad));
     CHECK(kept == 1);
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
-    s.value[0] = 91;
-    sim_run(&s, 2);
+    sim_hold(&s, 91, 2);
     CHECK(s.fired == 0);
     buf_release(&text);
     sim_end(&s);
