@@ -528,12 +528,6 @@ static enum rc add_http(struct alert_sender *s, enum target_kind kind, const cha
     return RC_OK;
 }
 
-static void init_lock(struct alert_sender *s)
-{
-    pthread_mutex_init(&s->lock, NULL);
-    clock_cond_init(&s->wake);
-}
-
 static char *own_hostname(const char *given)
 {
     char name[HOST_NAME_MAX + 1] = "";
@@ -592,7 +586,8 @@ enum rc alert_sender_new(const struct alert_targets *to, struct alert_sender **o
     struct alert_sender *s = xcalloc(1, sizeof(*s));
     enum rc rc;
 
-    init_lock(s);
+    pthread_mutex_init(&s->lock, NULL);
+    clock_cond_init(&s->wake);
     s->log = to->log;
     s->command = to->command ? xstrdup(to->command) : NULL;
     s->generator = to->generator ? xstrdup(to->generator) : NULL;

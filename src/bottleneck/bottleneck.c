@@ -133,18 +133,6 @@ static double missing_share(const struct bottleneck_facts *f, struct bottleneck_
     return all > 0 ? missing / all : 1;
 }
 
-/* Without a sign of anything. */
-static void judge_quiet(const struct bottleneck_facts *f, struct bottleneck_verdict *v)
-{
-    v->limit = too_little(f)                        ? BOTTLENECK_UNKNOWN
-               : !class_refuted(f, BOTTLENECK_IDLE) ? BOTTLENECK_IDLE
-                                                    : BOTTLENECK_NONE;
-    v->confidence = v->limit == BOTTLENECK_IDLE   ? idle_sure
-                    : v->limit == BOTTLENECK_NONE ? none_sure
-                                                  : 0;
-    v->advice = bottleneck_advice(v->limit);
-}
-
 void bottleneck_judge(const struct bottleneck_facts *f, struct bottleneck_verdict *out)
 {
     struct bottleneck_verdict v = { 0 };
@@ -173,8 +161,16 @@ void bottleneck_judge(const struct bottleneck_facts *f, struct bottleneck_verdic
         v.confidence *= 1 - near_cost * (1 - (v.strength - second) / near);
     else
         v.also = BOTTLENECK_UNKNOWN;
-    if (!best)
-        judge_quiet(f, &v);
+    if (!best) {
+        /* Without a sign of anything. */
+        v.limit = too_little(f)                        ? BOTTLENECK_UNKNOWN
+                  : !class_refuted(f, BOTTLENECK_IDLE) ? BOTTLENECK_IDLE
+                                                       : BOTTLENECK_NONE;
+        v.confidence = v.limit == BOTTLENECK_IDLE   ? idle_sure
+                       : v.limit == BOTTLENECK_NONE ? none_sure
+                                                    : 0;
+        v.advice = bottleneck_advice(v.limit);
+    }
     v.confidence *= 1 - missing_cost * missing;
     if (f->seconds < short_seconds)
         v.confidence *= 1 - short_cost;

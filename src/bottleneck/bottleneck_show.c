@@ -8,7 +8,8 @@ enum { DIGITS = 1000 }; /* of a confidence */
 
 static void add_rounded(struct json_out *w, const char *key, double v)
 {
-    json_kv_num(w, key, round(v * DIGITS) / DIGITS);
+    json_key(w, key);
+    json_add_num(w, round(v * DIGITS) / DIGITS);
 }
 
 static void add_evidence(struct json_out *w, const struct bottleneck_evidence *e)
@@ -28,20 +29,6 @@ static void add_evidence(struct json_out *w, const struct bottleneck_evidence *e
     buf_release(&text);
 }
 
-static void add_missing(struct json_out *w, const struct bottleneck_verdict *v)
-{
-    json_kv_arr(w, "missing");
-    for (size_t i = 0; i < BOTTLENECK_FACTS; i++) {
-        if (!v->missing[i])
-            continue;
-        json_obj(w);
-        json_kv_str(w, "fact", bottleneck_fact_word((enum bottleneck_fact)i));
-        json_kv_str(w, "metric", bottleneck_fact_metric((enum bottleneck_fact)i));
-        json_obj_end(w);
-    }
-    json_arr_end(w);
-}
-
 void bottleneck_verdict_json(const struct bottleneck_verdict *v, struct json_out *w)
 {
     json_obj(w);
@@ -53,7 +40,16 @@ void bottleneck_verdict_json(const struct bottleneck_verdict *v, struct json_out
     for (size_t i = 0; i < v->evidence_count; i++)
         add_evidence(w, &v->evidence[i]);
     json_arr_end(w);
-    add_missing(w, v);
+    json_kv_arr(w, "missing");
+    for (size_t i = 0; i < BOTTLENECK_FACTS; i++) {
+        if (!v->missing[i])
+            continue;
+        json_obj(w);
+        json_kv_str(w, "fact", bottleneck_fact_word((enum bottleneck_fact)i));
+        json_kv_str(w, "metric", bottleneck_fact_metric((enum bottleneck_fact)i));
+        json_obj_end(w);
+    }
+    json_arr_end(w);
     json_kv_str(w, "advice", v->advice);
     json_obj_end(w);
 }

@@ -533,12 +533,6 @@ static const uint8_t *get_known(const uint8_t *p, const uint8_t *end, unsigned h
     return p;
 }
 
-static void spread_known(const uint8_t *present, double *v, size_t known, size_t n)
-{
-    for (size_t i = n; i-- > 0;)
-        v[i] = present[i / 8] >> (i % 8) & 1 ? v[--known] : NAN;
-}
-
 size_t history_code_get(const uint8_t *p, size_t len, double *out, size_t n)
 {
     const uint8_t *begin = p, *end = p + len, *present = NULL;
@@ -566,8 +560,10 @@ size_t history_code_get(const uint8_t *p, size_t len, double *out, size_t n)
     }
     if (!known || !(p = get_known(p, end, head, out, known)))
         return 0;
-    if (present)
-        spread_known(present, out, known, n);
+    if (present) {
+        for (size_t i = n; i-- > 0;)
+            out[i] = present[i / 8] >> (i % 8) & 1 ? out[--known] : NAN;
+    }
     return (size_t)(p - begin);
 }
 

@@ -131,14 +131,6 @@ static bool fold_begin(struct history *r, uint64_t least)
     return true;
 }
 
-static void fold_end(struct history *r)
-{
-    pthread_mutex_lock(&r->lock);
-    r->minuted = r->fold.seq_last;
-    r->fold.active = false;
-    pthread_mutex_unlock(&r->lock);
-}
-
 /* ---- one block of minutes */
 struct minute_batch {
     uint32_t *ids;
@@ -320,9 +312,12 @@ static enum rc fold_batch(struct history *r, struct err *err)
     b.last = b.last || !b.id_count;
     if (b.id_count && b.count <= HISTORY_BLOCK_ROWS_MAX)
         rc = write_batch(r, &b, err);
-    if (!rc && b.last)
-        fold_end(r);
-    else if (!rc)
+    if (!rc && b.last) {
+        pthread_mutex_lock(&r->lock);
+        r->minuted = r->fold.seq_last;
+        r->fold.active = false;
+        pthread_mutex_unlock(&r->lock);
+    } else if (!rc)
         r->fold.next_id = b.ids[b.id_count - 1] + 1;
     free(b.ids);
     free(b.minutes);

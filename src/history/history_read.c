@@ -323,14 +323,6 @@ static void view_init(struct view *v, struct history *r, const struct history_qu
         v->cut = history_minute_of(v->cut) + HISTORY_MINUTE;
 }
 
-static void view_release(struct view *v)
-{
-    free(v->seconds);
-    free(v->minutes);
-    free(v->times);
-    free(v->values);
-}
-
 static void take_rows(struct points *p, const int64_t *times, const double *values, size_t rows,
                       int64_t from)
 {
@@ -520,7 +512,10 @@ enum rc history_read(struct history *r, const struct history_query *q, history_t
         rc = read_group(&v, &p, series + i,
                         count - i < HISTORY_GROUP_MAX ? count - i : HISTORY_GROUP_MAX,
                         v.values + i * v.rows, take, arg, &stop, err);
-    view_release(&v);
+    free(v.seconds);
+    free(v.minutes);
+    free(v.times);
+    free(v.values);
     free(p.items);
     free(ids);
     free(series);

@@ -196,12 +196,6 @@ static struct access_cell *ring_next(struct access *a)
     return atomic_load(&c->turn) == a->taken + 1 ? c : NULL;
 }
 
-static void ring_taken(struct access *a, struct access_cell *c)
-{
-    atomic_store_explicit(&c->turn, a->taken + a->mask + 1, memory_order_release);
-    a->taken++;
-}
-
 /* ---- the thread */
 
 static int file_for(const char *path)
@@ -272,7 +266,8 @@ static void batch_fill(struct access *a)
 
     while ((c = ring_next(a))) {
         access_line(&c->record, &a->text);
-        ring_taken(a, c);
+        atomic_store_explicit(&c->turn, a->taken + a->mask + 1, memory_order_release);
+        a->taken++;
         a->text_records++;
         if (a->text.len >= BATCH_BYTES)
             batch_write(a);

@@ -117,13 +117,6 @@ static struct telemetry_document *find_document(struct telemetry *t, const char 
     return NULL;
 }
 
-static void replace_json(struct telemetry_document *d, const char *json, size_t len)
-{
-    free(d->json);
-    d->json = json ? xstrndup(json, len) : NULL;
-    d->len = len;
-}
-
 /* A place for one more, if need be that of one that was removed; NULL: there are too many. */
 static struct telemetry_document *document_room(struct telemetry *t)
 {
@@ -154,7 +147,9 @@ void telemetry_doc(struct telemetry *t, const char *name, const char *json)
     if (json && !d && (d = document_room(t)))
         (void)str_copy(d->name, sizeof(d->name), text);
     if (d && (json || d->json)) {
-        replace_json(d, json, len);
+        free(d->json);
+        d->json = json ? xstrndup(json, len) : NULL;
+        d->len = len;
         d->change = ++t->doc_change;
     }
     pthread_mutex_unlock(&t->lock);

@@ -132,12 +132,6 @@ static bool same_series(const struct window_slot *a, const struct telemetry_seri
     return true;
 }
 
-static bool keeps_samples(const struct window *w, enum telemetry_entity e)
-{
-    return w->keep && (e == TELEMETRY_GPU || e == TELEMETRY_PROCESS || e == TELEMETRY_JOB ||
-                       e == TELEMETRY_APP);
-}
-
 static struct window_slot *slot_new(const struct window *w, const struct telemetry_series *s)
 {
     struct window_slot *n = xcalloc(1, sizeof(*n));
@@ -158,7 +152,8 @@ static struct window_slot *slot_new(const struct window *w, const struct telemet
     n->gpu = gpu && str_to_u64(gpu, 10, &number) && number < INT32_MAX ? (int)number : -1;
     n->before = NAN;
     n->stride = 1;
-    n->keeps = keeps_samples(w, n->entity);
+    n->keeps = w->keep && (n->entity == TELEMETRY_GPU || n->entity == TELEMETRY_PROCESS ||
+                           n->entity == TELEMETRY_JOB || n->entity == TELEMETRY_APP);
     slot_clear(n);
     return n;
 }
@@ -181,23 +176,19 @@ struct window_slot *window_slot(struct window *w, const struct telemetry_series 
 
 /* ---- samples */
 
-/* Every second one goes, so that those left stand evenly. */
-static void thin_samples(struct window_slot *s)
-{
-    for (size_t i = 0; i < WINDOW_KEPT_MAX / 2; i++) {
-        s->kept[i] = s->kept[2 * i];
-        s->kept_ns[i] = s->kept_ns[2 * i];
-    }
-    s->kept_count = WINDOW_KEPT_MAX / 2;
-    s->stride *= 2;
-}
-
 static void keep_sample(struct window_slot *s, int64_t time_ns, double v)
 {
     if (!s->keeps || s->skip++ % s->stride)
         return;
-    if (s->kept_count == WINDOW_KEPT_MAX)
-        thin_samples(s);
+    if (s->kept_count == WINDOW_KEPT_MAX) {
+        /* Every second one goes, so that those left stand evenly. */
+        for (size_t i = 0; i < WINDOW_KEPT_MAX / 2; i++) {
+            s->kept[i] = s->kept[2 * i];
+            s->kept_ns[i] = s->kept_ns[2 * i];
+        }
+        s->kept_count = WINDOW_KEPT_MAX / 2;
+        s->stride *= 2;
+    }
     if (s->kept_count == s->kept_cap) {
         s->kept_cap = s->kept_cap ? s->kept_cap * 2 : WINDOW_KEPT_MIN;
         s->kept = xreallocarray(s->kept, s->kept_cap, sizeof(*s->kept));

@@ -201,15 +201,6 @@ static void post_paths(const struct mounts_probe *a, struct mounts_worker *w,
     pthread_cond_signal(&w->wake);
 }
 
-/* What is left of a round that got stuck is not asked when the call returns. */
-static void give_up(struct mounts_probe *a, struct mounts_worker *w)
-{
-    assert(a->stuck_count < MOUNTS_STUCK_MAX);
-    w->count = w->at + 1;
-    a->stuck[a->stuck_count++] = w;
-    a->now = NULL;
-}
-
 void mounts_probe_turn(struct mounts_probe *a, struct mounts_answer *list, size_t count,
                        int64_t mono_ns)
 {
@@ -226,8 +217,13 @@ void mounts_probe_turn(struct mounts_probe *a, struct mounts_answer *list, size_
         take_answers(w, list, count);
         if (w->at == w->count)
             post_paths(a, w, list, count);
-        else if (mono_ns - w->at_ns > a->deadline_ns)
-            give_up(a, w);
+        else if (mono_ns - w->at_ns > a->deadline_ns) {
+            /* What is left of a round that got stuck is not asked when the call returns. */
+            assert(a->stuck_count < MOUNTS_STUCK_MAX);
+            w->count = w->at + 1;
+            a->stuck[a->stuck_count++] = w;
+            a->now = NULL;
+        }
         pthread_mutex_unlock(&w->lock);
     }
     for (size_t i = 0; i < count; i++)

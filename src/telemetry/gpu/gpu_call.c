@@ -62,12 +62,6 @@ static bool is_for_good(int rc)
            rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 
-static void gpu_lose(struct gpu_dev *g, int rc)
-{
-    g->lost = true;
-    g->why = rc;
-}
-
 int gpu_call_end(struct gpu_sampler *s, unsigned call, int rc)
 {
     int64_t took = clock_mono_ns() - s->call_ns;
@@ -82,9 +76,10 @@ int gpu_call_end(struct gpu_sampler *s, unsigned call, int rc)
     if (rc == NVML_ERROR_LIB_RM_VERSION_MISMATCH || rc == NVML_ERROR_UNINITIALIZED ||
         rc == NVML_ERROR_DRIVER_NOT_LOADED)
         s->fatal = rc;
-    else if (rc == NVML_ERROR_GPU_IS_LOST && s->gpu)
-        gpu_lose(s->gpu, rc);
-    else if (is_for_good(rc))
+    else if (rc == NVML_ERROR_GPU_IS_LOST && s->gpu) {
+        s->gpu->lost = true;
+        s->gpu->why = rc;
+    } else if (is_for_good(rc))
         refused_calls(s)[call / 64] |= (uint64_t)1 << call % 64;
     return rc;
 }

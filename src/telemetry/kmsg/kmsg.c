@@ -66,12 +66,6 @@ static bool bdf_read(const char **p, char bdf[24])
     return n > 0 && colons > 0;
 }
 
-/* What follows a switch's first line of an error, with the same code. */
-static bool is_detail(const char *rest)
-{
-    return str_starts(rest, "Severity ") || str_starts(rest, "Data {");
-}
-
 bool kmsg_xid(const char *line, int *code, char bdf[24], char *text, size_t cap)
 {
     const char *of_gpu = strstr(line, "NVRM: Xid ("), *at = strstr(line, "SXid (");
@@ -94,7 +88,7 @@ bool kmsg_xid(const char *line, int *code, char bdf[24], char *text, size_t cap)
         of_switch != xid_is_switch((int)v))
         return false;
     at += strspn(at, ",: ");
-    if (of_switch && is_detail(at))
+    if (of_switch && (str_starts(at, "Severity ") || str_starts(at, "Data {")))
         return false;
     *code = (int)v;
     memcpy(bdf, address, sizeof(address));

@@ -18,13 +18,6 @@ bool xid_is_switch(int code)
     return code >= XID_SWITCH_FIRST;
 }
 
-static enum xid_severity severity_of(const char *word)
-{
-    return str_eq(word, "critical")  ? XID_CRITICAL
-           : str_eq(word, "warning") ? XID_WARNING
-                                     : XID_INFO;
-}
-
 /* "code,mnemonic,severity,action,text,source"; no cell holds a comma or quote (a test checks). */
 static void row_read(const char *row, struct xid_info *out)
 {
@@ -41,7 +34,9 @@ static void row_read(const char *row, struct xid_info *out)
             (void)scan_copy(cells[i], caps[i], row, len);
         row += len + (row[len] == ',');
     }
-    out->severity = severity_of(severity);
+    out->severity = str_eq(severity, "critical")  ? XID_CRITICAL
+                    : str_eq(severity, "warning") ? XID_WARNING
+                                                  : XID_INFO;
 }
 
 void xid_words(int code, char *out, size_t cap)

@@ -259,11 +259,6 @@ static enum telemetry_kind kind_of(const struct prom *x, const char *name)
                                                                    : TELEMETRY_GAUGE;
 }
 
-static bool is_created(const struct prom *x, const char *name)
-{
-    return x->type >= PROM_COUNTER && is_family(x, name, "_created");
-}
-
 static const char *help_for(const struct prom *x, const char *name)
 {
     static const char *const parts[] = { "", "_total", "_bucket", "_sum", "_count", "_info" };
@@ -380,7 +375,7 @@ static bool line_take(struct prom *x, const char *line, struct prom_sample *s)
         return !comment_read(x, line);
     if (!sample_read(x, line, s))
         x->bad++;
-    else if (!is_created(x, s->name)) {
+    else if (!(x->type >= PROM_COUNTER && is_family(x, s->name, "_created"))) {
         if (sample_set(x, s))
             x->good++;
         else
