@@ -416,6 +416,15 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
                       const struct plan_memory_consts *k, bool moe,
                       struct plan_act_part out[PLAN_ACT_PARTS_MAX]);
 
+struct plan_job { /* a job that is explained or changed; everything is borrowed */
+    const struct plan_model *model;
+    const struct plan_counts *counts;
+    const struct plan_cluster *cluster;
+    const struct plan_config *config;
+    const struct plan_memory_consts *consts;
+    uint64_t limit; /* bytes of a GPU that may be used */
+};
+
 /* The cheapest change that makes it fit.  Changes are ranked by the work they add to a step:
  * nothing, then communication, then a smaller batch, then computing twice, then more GPUs a
  * replica; at most three are joined. */
@@ -427,19 +436,11 @@ struct plan_fix {
     struct plan_memory memory;
 };
 /* False: nothing that is known makes it fit on so many GPUs. */
-bool plan_memory_fix(const struct plan_model *m, const struct plan_counts *n,
-                     const struct plan_cluster *cl, const struct plan_config *c,
-                     const struct plan_memory_consts *k, uint64_t limit, struct plan_fix *out);
+bool plan_memory_fix(const struct plan_job *j, struct plan_fix *out);
+/* The largest micro-batch that fits, everything else as it is; 0: none. */
+int64_t plan_memory_largest_batch(const struct plan_job *j);
 
 /* ---- what people read ---- */
-struct plan_job { /* what explanations need; everything is borrowed */
-    const struct plan_model *model;
-    const struct plan_counts *counts;
-    const struct plan_cluster *cluster;
-    const struct plan_config *config;
-    const struct plan_memory_consts *consts;
-    uint64_t limit; /* bytes of a GPU that may be used */
-};
 /* Where the bytes of a kind come from, as arithmetic: "70.6B / tp 8 x 2 B". */
 void plan_memory_why(const struct plan_job *j, const struct plan_memory_stage *s,
                      enum plan_kind kind, struct buf *out);

@@ -357,7 +357,8 @@ TEST(the_cheapest_change_fits)
         plan_config_init(&c);
         c.dp = (int32_t)rows[i].gpus;
         limit = (uint64_t)g.mem_bytes;
-        CHECK(plan_memory_fix(&m, &n, &cl, &c, &plan_memory_default, limit, &fix));
+        CHECK(plan_memory_fix(&(struct plan_job){ &m, &n, &cl, &c, &plan_memory_default, limit },
+                              &fix));
         CHECK(fix.steps >= 1 && fix.memory.total <= limit);
         CHECK(plan_config_rule(&m, &cl, &fix.config) == PLAN_RULE_OK);
         CHECK(fix.config.dp * fix.config.grad_acc * fix.config.micro_batch == rows[i].gpus);
@@ -383,7 +384,9 @@ TEST(memory_fix_never_leaves_zero_over_one_replica)
         plan_config_init(&c);
         c.dp = 8;
         c.zero = zero;
-        if (!plan_memory_fix(&m, &n, &cl, &c, &plan_memory_default, (uint64_t)g.mem_bytes, &fix))
+        if (!plan_memory_fix(
+                &(struct plan_job){ &m, &n, &cl, &c, &plan_memory_default, (uint64_t)g.mem_bytes },
+                &fix))
             continue;
         CHECK(!fix.config.zero || fix.config.dp * fix.config.cp > 1);
         CHECK(!zero || fix.config.zero || strstr(fix.step[fix.steps - 1], "without --zero"));

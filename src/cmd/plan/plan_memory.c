@@ -298,37 +298,6 @@ static enum rc read_job(const struct memory_opts *o, struct memory_job *j, struc
     return plan_config_check(&j->model, &j->cluster, c, err);
 }
 
-static bool batch_fits(const struct memory_job *j, int64_t micro_batch)
-{
-    struct plan_config c = j->config;
-    struct plan_memory m;
-
-    if (micro_batch > PLAN_BATCH_MAX)
-        return false;
-    c.micro_batch = (int32_t)micro_batch;
-    if (plan_config_rule(&j->model, NULL, &c) != PLAN_RULE_OK)
-        return false;
-    plan_memory_of(&j->model, &j->counts, &c, &plan_memory_default, &m);
-    return m.total <= j->job.limit;
-}
-
-/* The largest micro-batch that fits, everything else as it is; 0: none. */
-static int64_t largest_batch(const struct memory_job *j)
-{
-    int64_t low = 0, high = 1;
-
-    while (batch_fits(j, high)) {
-        low = high;
-        high *= 2;
-    }
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-
-        *(batch_fits(j, middle) ? &low : &high) = middle;
-    }
-    return low;
-}
-
 static void count_job(struct memory_job *j)
 {
     double usable = (double)j->cluster.gpu.mem_bytes * (1 - j->free_percent / 100);
@@ -346,7 +315,7 @@ static void count_job(struct memory_job *j)
     j->fits = j->memory.total <= j->job.limit;
     j->low = (int64_t)((double)j->memory.total * (1 - plan_memory_default.error_share));
     j->high = (int64_t)((double)j->memory.total * (1 + plan_memory_default.error_share));
-    j->largest = largest_batch(j);
+    j->largest = plan_memory_largest_batch(&j->job);
 }
 
 static void one_stage(const struct memory_job *j, int32_t i, struct plan_memory_stage *out)
@@ -484,8 +453,7 @@ static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
         buf_addf(&ctx->out, "%s: %s.\n", j->cluster.gpu.name, j->cluster.gpu.note);
     if (j->fits)
         return;
-    if (!plan_memory_fix(&j->model, &j->counts, &j->cluster, &j->config, &plan_memory_default,
-                         j->job.limit, &fix)) {
+    if (!plan_memory_fix(&j->job, &fix)) {
         buf_adds(&ctx->out, "No change of three steps makes it fit on so many GPUs: it needs more "
                             "of them, or larger ones.\n");
         return;
@@ -560,8 +528,7 @@ static void json_fix(struct json_out *w, const void *obj)
     struct plan_fix fix = { 0 };
 
     json_key(w, "fix");
-    if (j->fits || !plan_memory_fix(&j->model, &j->counts, &j->cluster, &j->config,
-                                    &plan_memory_default, j->job.limit, &fix)) {
+    if (j->fits || !plan_memory_fix(&j->job, &fix)) {
         json_add_null(w);
         return;
     }

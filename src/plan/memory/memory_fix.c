@@ -186,12 +186,7 @@ static const struct change changes[] = {
 };
 
 struct fix_search {
-    const struct plan_model *m;
-    const struct plan_counts *n;
-    const struct plan_cluster *cl;
-    const struct plan_config *c;
-    const struct plan_memory_consts *k;
-    uint64_t limit;
+    const struct plan_job *job;
     size_t best_cost;
     struct plan_fix *out;
 };
@@ -212,21 +207,22 @@ static bool drop_idle_zero(const struct plan_config *was, struct plan_config *c)
 /* Applies the changes pick[0..count); keeps the outcome when it fits. */
 static void try_changes(struct fix_search *s, const size_t *pick, size_t count)
 {
-    struct plan_config c = *s->c;
+    struct plan_config c = *s->job->config;
     struct plan_memory mem;
     size_t cost = 0;
 
     for (size_t i = 0; i < count; i++) {
         cost += pick[i] + 1;
-        if (!changes[pick[i]].apply(s->m, &c))
+        if (!changes[pick[i]].apply(s->job->model, &c))
             return;
     }
-    if (!drop_idle_zero(s->c, &c))
+    if (!drop_idle_zero(s->job->config, &c))
         return;
-    if (cost >= s->best_cost || plan_config_rule(s->m, s->cl, &c) != PLAN_RULE_OK)
+    if (cost >= s->best_cost ||
+        plan_config_rule(s->job->model, s->job->cluster, &c) != PLAN_RULE_OK)
         return;
-    plan_memory_of(s->m, s->n, &c, s->k, &mem);
-    if (mem.total > s->limit)
+    plan_memory_of(s->job->model, s->job->counts, &c, s->job->consts, &mem);
+    if (mem.total > s->job->limit)
         return;
     s->best_cost = cost;
     s->out->steps = count;
@@ -234,16 +230,15 @@ static void try_changes(struct fix_search *s, const size_t *pick, size_t count)
     s->out->memory = mem;
     for (size_t i = 0; i < count; i++)
         snprintf(s->out->step[i], PLAN_FIX_TEXT_MAX, "%s%s", changes[pick[i]].text,
-                 i + 1 == count && c.zero < s->c->zero ? "; without --zero: one replica is left"
-                                                       : "");
+                 i + 1 == count && c.zero < s->job->config->zero
+                     ? "; without --zero: one replica is left"
+                     : "");
 }
 
-bool plan_memory_fix(const struct plan_model *m, const struct plan_counts *n,
-                     const struct plan_cluster *cl, const struct plan_config *c,
-                     const struct plan_memory_consts *k, uint64_t limit, struct plan_fix *out)
+bool plan_memory_fix(const struct plan_job *j, struct plan_fix *out)
 {
     enum { N = ARRAY_SIZE(changes) };
-    struct fix_search s = { m, n, cl, c, k, limit, SIZE_MAX, out };
+    struct fix_search s = { j, SIZE_MAX, out };
     size_t p[PLAN_FIX_MAX];
 
     out->steps = 0;
@@ -261,4 +256,35 @@ bool plan_memory_fix(const struct plan_model *m, const struct plan_counts *n,
             for (p[2] = p[1] + 1; p[2] < N; p[2]++)
                 try_changes(&s, p, 3);
     return out->steps > 0;
+}
+
+/* ---- the largest micro-batch ---- */
+static bool batch_fits(const struct plan_job *job, int64_t micro_batch)
+{
+    struct plan_config c = *job->config;
+    struct plan_memory m;
+
+    if (micro_batch > PLAN_BATCH_MAX)
+        return false;
+    c.micro_batch = (int32_t)micro_batch;
+    if (plan_config_rule(job->model, NULL, &c) != PLAN_RULE_OK)
+        return false;
+    plan_memory_of(job->model, job->counts, &c, job->consts, &m);
+    return m.total <= job->limit;
+}
+
+int64_t plan_memory_largest_batch(const struct plan_job *job)
+{
+    int64_t low = 0, high = 1;
+
+    while (batch_fits(job, high)) {
+        low = high;
+        high *= 2;
+    }
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+
+        *(batch_fits(job, middle) ? &low : &high) = middle;
+    }
+    return low;
 }
