@@ -460,30 +460,10 @@ static void put_duration(struct yaml_out *y, const char *key, int64_t ns)
         yaml_str(y, key, units_duration_exact((uint64_t)(ns / 1000000), w));
 }
 
-static void put_annotations(const struct alert_rule *r, struct yaml_out *y)
+static void put_alert(struct render *r, const struct render_alert *x, struct yaml_out *y)
 {
     struct buf b = { 0 };
 
-    yaml_map(y, "annotations");
-    alert_prom_summary(r, &b);
-    yaml_str(y, "summary", buf_str(&b));
-    if (r->why && *r->why && !strchr(r->why, '{'))
-        yaml_str(y, "description", r->why);
-    if (r->runbook) { /* an address may hold braces, which are no template */
-        buf_reset(&b);
-        for (const char *p = r->runbook; *p; p++)
-            if (*p == '{')
-                buf_adds(&b, "{{ \"{\" }}");
-            else
-                buf_addc(&b, *p);
-        yaml_str(y, "runbook_url", buf_str(&b));
-    }
-    yaml_end(y);
-    buf_release(&b);
-}
-
-static void put_alert(struct render *r, const struct render_alert *x, struct yaml_out *y)
-{
     yaml_map(y, NULL);
     yaml_note(y, x->member ? render_from(r, x->member) : "default");
     yaml_str(y, "alert", x->rule.name);
@@ -497,7 +477,22 @@ static void put_alert(struct render *r, const struct render_alert *x, struct yam
     if (x->component)
         yaml_str(y, "component", x->component);
     yaml_end(y);
-    put_annotations(&x->rule, y);
+    yaml_map(y, "annotations");
+    alert_prom_summary(&x->rule, &b);
+    yaml_str(y, "summary", buf_str(&b));
+    if (x->rule.why && *x->rule.why && !strchr(x->rule.why, '{'))
+        yaml_str(y, "description", x->rule.why);
+    if (x->rule.runbook) { /* an address may hold braces, which are no template */
+        buf_reset(&b);
+        for (const char *p = x->rule.runbook; *p; p++)
+            if (*p == '{')
+                buf_adds(&b, "{{ \"{\" }}");
+            else
+                buf_addc(&b, *p);
+        yaml_str(y, "runbook_url", buf_str(&b));
+    }
+    yaml_end(y);
+    buf_release(&b);
     yaml_end(y);
 }
 
@@ -527,32 +522,6 @@ static void put_group(struct render *r, const struct render_alerts *all, size_t 
     yaml_ends(y, 2);
 }
 
-/* What budgets need is in the file of the alerts: it is all that an operator's rules have. */
-static void put_costs(struct render *r, const struct render_alerts *all, struct yaml_out *y)
-{
-    if (!all->record_count)
-        return;
-    yaml_map(y, NULL);
-    yaml_str(y, "name", "stoker-cost");
-    yaml_str(y, "interval", "1m");
-    yaml_seq(y, "rules");
-    for (size_t i = 0; i < all->record_count; i++) {
-        const struct alerts_record *x = &all->records[i];
-
-        yaml_map(y, NULL);
-        render_str(r, y, "record", x->name, x->member);
-        yaml_str(y, "expr", x->expr);
-        if (x->component) {
-            yaml_map_of(y, "labels", "component", x->component);
-        }
-        yaml_end(y);
-    }
-    for (size_t i = 0; i < all->count; i++)
-        if (all->items[i].budget)
-            put_alert(r, &all->items[i], y);
-    yaml_ends(y, 2);
-}
-
 void alerts_groups(struct render *r, struct yaml_out *y)
 {
     struct render_alerts all;
@@ -574,7 +543,27 @@ void alerts_groups(struct render *r, struct yaml_out *y)
         yaml_seq(y, "groups");
         for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
             put_group(r, &all, i, y);
-        put_costs(r, &all, y);
+        /* What budgets need is in the file of the alerts: all that an operator's rules have. */
+        if (all.record_count) {
+            yaml_map(y, NULL);
+            yaml_str(y, "name", "stoker-cost");
+            yaml_str(y, "interval", "1m");
+            yaml_seq(y, "rules");
+            for (size_t i = 0; i < all.record_count; i++) {
+                const struct alerts_record *x = &all.records[i];
+
+                yaml_map(y, NULL);
+                render_str(r, y, "record", x->name, x->member);
+                yaml_str(y, "expr", x->expr);
+                if (x->component)
+                    yaml_map_of(y, "labels", "component", x->component);
+                yaml_end(y);
+            }
+            for (size_t i = 0; i < all.count; i++)
+                if (all.items[i].budget)
+                    put_alert(r, &all.items[i], y);
+            yaml_ends(y, 2);
+        }
         yaml_end(y);
     }
     render_alerts_release(&all);

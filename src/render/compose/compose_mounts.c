@@ -230,9 +230,8 @@ void compose_mounts(struct compose *k, const struct host_run *run)
         }
         yaml_end(&k->y);
     }
-    if (host_is_server(c) && k->r->spec->serve.token_file) {
+    if (host_is_server(c) && k->r->spec->serve.token_file)
         yaml_seq_of(&k->y, "secrets", "token");
-    }
 }
 
 /* ---- what the file declares ---- */

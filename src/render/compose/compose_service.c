@@ -239,9 +239,8 @@ static void put_depends(struct compose *k, const struct host_run *run)
     if (c->depends_on.count)
         yaml_note(&k->y, render_from(k->r, &c->depends_on));
     yaml_map(&k->y, "depends_on");
-    if (mps) {
+    if (mps)
         yaml_map_of(&k->y, "mps", "condition", "service_healthy");
-    }
     for (size_t i = 0; i < k->plan->count; i++) {
         const struct host_run *on = &k->plan->runs[i];
         bool wanted = false;
@@ -256,33 +255,6 @@ static void put_depends(struct compose *k, const struct host_run *run)
                                                           : "service_started");
     }
     yaml_end(&k->y);
-}
-
-static void put_restart(struct compose *k, const struct spec_component *c)
-{
-    yaml_note(&k->y, render_from(k->r, &c->restart));
-    if (c->restart == SPEC_RESTART_ALWAYS)
-        yaml_str(&k->y, "restart", "always");
-    else if (c->restart == SPEC_RESTART_NEVER)
-        yaml_str(&k->y, "restart", "no");
-    else if (c->training)
-        yaml_strf(&k->y, "restart", "on-failure:%" PRId64, c->training->rendezvous.max_restarts);
-    else
-        yaml_str(&k->y, "restart", "on-failure");
-}
-
-static void put_gpus(struct compose *k, const struct host_run *run)
-{
-    yaml_open(&k->y, "reservations.devices[]");
-    yaml_str(&k->y, "driver", "nvidia");
-    yaml_note(&k->y, run->shared ? "of others too" : render_from(k->r, &run->c->gpus));
-    yaml_seq(&k->y, "device_ids");
-    for (int i = 0; i < HOST_GPUS_MAX; i++)
-        if (run->gpus & (1U << i))
-            yaml_strf(&k->y, NULL, "%d", i);
-    yaml_end(&k->y);
-    put_list(k, "capabilities", (const char *const[]){ "gpu", "compute", "utility" }, 3);
-    yaml_ends(&k->y, 3);
 }
 
 static void put_resources(struct compose *k, const struct host_run *run)
@@ -308,8 +280,18 @@ static void put_resources(struct compose *k, const struct host_run *run)
         }
         yaml_end(&k->y);
     }
-    if (run->gpus)
-        put_gpus(k, run);
+    if (run->gpus) {
+        yaml_open(&k->y, "reservations.devices[]");
+        yaml_str(&k->y, "driver", "nvidia");
+        yaml_note(&k->y, run->shared ? "of others too" : render_from(k->r, &run->c->gpus));
+        yaml_seq(&k->y, "device_ids");
+        for (int i = 0; i < HOST_GPUS_MAX; i++)
+            if (run->gpus & (1U << i))
+                yaml_strf(&k->y, NULL, "%d", i);
+        yaml_end(&k->y);
+        put_list(k, "capabilities", (const char *const[]){ "gpu", "compute", "utility" }, 3);
+        yaml_ends(&k->y, 3);
+    }
     yaml_ends(&k->y, 2);
 }
 
@@ -447,7 +429,15 @@ static void put_basics(struct compose *k, const struct host_run *run)
         compose_str(k, "working_dir", c->workdir, &c->workdir);
     if (c->user)
         compose_str(k, "user", c->user, &c->user);
-    put_restart(k, c);
+    yaml_note(&k->y, render_from(k->r, &c->restart));
+    if (c->restart == SPEC_RESTART_ALWAYS)
+        yaml_str(&k->y, "restart", "always");
+    else if (c->restart == SPEC_RESTART_NEVER)
+        yaml_str(&k->y, "restart", "no");
+    else if (c->training)
+        yaml_strf(&k->y, "restart", "on-failure:%" PRId64, c->training->rendezvous.max_restarts);
+    else
+        yaml_str(&k->y, "restart", "on-failure");
     yaml_bool(&k->y, "init", true);
     put_list(k, "security_opt", (const char *const[]){ "no-new-privileges:true" }, 1);
     if (host_is_server(c))

@@ -136,26 +136,6 @@ static bool pool_used(const struct out *o, const struct spec_pool *p)
     return false;
 }
 
-static void put_pools(struct out *o)
-{
-    yaml_map(&o->y, "pools");
-    for (size_t i = 0; i < o->r->spec->pool_count; i++) {
-        const struct spec_pool *p = &o->r->spec->pools[i];
-
-        if (!pool_used(o, p))
-            continue;
-        yaml_map(&o->y, p->name);
-        put_bytes(o, "size", p->size_bytes, &p->size_bytes);
-        put_str(o, "device", p->device == SPEC_POOL_CPU ? "cpu" : "gpu", &p->device);
-        put_str(o, "priority", priorities[p->priority], &p->priority);
-        put_str(o, "access", patterns[p->access], &p->access);
-        if (!o->run)
-            put_str(o, "gpus", p->gpus, &p->gpus);
-        yaml_end(&o->y);
-    }
-    yaml_end(&o->y);
-}
-
 /* Where it runs: what the spec says; else on the GPUs of its component, which a server of its own
  * counts from 0. */
 static void put_device(struct out *o, const struct spec_model *m)
@@ -298,7 +278,22 @@ void host_serve_spec(const struct render *r, const struct host_plan *p, const st
     yaml_begin(&o.y, &doc);
     yaml_str(&o.y, "schema", "stoker.spec/1");
     put_nodes(&o);
-    put_pools(&o);
+    yaml_map(&o.y, "pools");
+    for (size_t i = 0; i < o.r->spec->pool_count; i++) {
+        const struct spec_pool *pool = &o.r->spec->pools[i];
+
+        if (!pool_used(&o, pool))
+            continue;
+        yaml_map(&o.y, pool->name);
+        put_bytes(&o, "size", pool->size_bytes, &pool->size_bytes);
+        put_str(&o, "device", pool->device == SPEC_POOL_CPU ? "cpu" : "gpu", &pool->device);
+        put_str(&o, "priority", priorities[pool->priority], &pool->priority);
+        put_str(&o, "access", patterns[pool->access], &pool->access);
+        if (!o.run)
+            put_str(&o, "gpus", pool->gpus, &pool->gpus);
+        yaml_end(&o.y);
+    }
+    yaml_end(&o.y);
     put_models(&o);
     put_serve(&o);
     yaml_finish(&o.y);

@@ -30,29 +30,6 @@ static void put_gpus(struct k8s *k, struct yaml_out *y, const struct spec_compon
     }
 }
 
-static void put_rdma(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
-{
-    for (size_t i = 0; i < c->fabrics.count; i++) {
-        const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
-
-        struct spec_nics_of nics;
-
-        if (!f)
-            continue;
-        nics = k8s_component_nics(k, c, f);
-        if (f->kind == SPEC_FABRIC_EFA) {
-            render_int(k->r, y, "vpc.amazonaws.com/efa", nics.count, nics.count_at);
-        } else if (k8s_rdma_shared(f)) {
-            yaml_note(y, "every RDMA device of this network, shared");
-            yaml_int(y, k8s_rail_resource(k, f, 0), 1);
-        }
-        for (size_t j = 0; f->sriov && j < (k8s_rails_apart(f) ? (size_t)nics.count : 1); j++) {
-            render_int(k->r, y, k8s_rail_resource(k, f, j), k8s_rails_apart(f) ? 1 : nics.count,
-                       nics.count_at);
-        }
-    }
-}
-
 /* Unset: its GPUs' part of what a machine has for pods, see plan/feasible.h; nothing where that is
  * not known. */
 static void put_cores(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
@@ -88,7 +65,25 @@ static void put_quantities(struct k8s *k, struct yaml_out *y, const char *key,
 {
     yaml_map(y, key);
     put_gpus(k, y, c);
-    put_rdma(k, y, c);
+    for (size_t i = 0; i < c->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
+
+        struct spec_nics_of nics;
+
+        if (!f)
+            continue;
+        nics = k8s_component_nics(k, c, f);
+        if (f->kind == SPEC_FABRIC_EFA) {
+            render_int(k->r, y, "vpc.amazonaws.com/efa", nics.count, nics.count_at);
+        } else if (k8s_rdma_shared(f)) {
+            yaml_note(y, "every RDMA device of this network, shared");
+            yaml_int(y, k8s_rail_resource(k, f, 0), 1);
+        }
+        for (size_t j = 0; f->sriov && j < (k8s_rails_apart(f) ? (size_t)nics.count : 1); j++) {
+            render_int(k->r, y, k8s_rail_resource(k, f, j), k8s_rails_apart(f) ? 1 : nics.count,
+                       nics.count_at);
+        }
+    }
     put_cores(k, y, c);
     put_memory(k, y, c);
     yaml_end(y);
@@ -324,9 +319,8 @@ static void probe_how(struct k8s *k, struct yaml_out *y, const struct k8s_pod *p
         return;
     }
     yaml_map(y, h->path ? "httpGet" : "tcpSocket");
-    if (h->path) {
+    if (h->path)
         render_str(k->r, y, "path", h->path, &h->path);
-    }
     yaml_int(y, "port", port);
     yaml_end(y);
 }

@@ -345,9 +345,8 @@ static void pf_names(struct k8s *k, struct yaml_out *y, const struct spec_fabric
     if (!names)
         names = f->sriov->pfs.count ? &f->sriov->pfs : &f->interfaces;
     yaml_seq(y, "pfNames");
-    if (names->count) {
+    if (names->count)
         render_str(k->r, y, NULL, names->items[i % names->count], names);
-    }
     yaml_end(y);
 }
 
@@ -406,12 +405,10 @@ static void node_selector(struct k8s *k, struct yaml_out *y, const struct spec_f
     const struct spec_pairs *own = &f->sriov->node_selector;
 
     yaml_map(y, "nodeSelector");
-    for (size_t j = 0; j < own->count; j++) {
+    for (size_t j = 0; j < own->count; j++)
         render_str(k->r, y, own->items[j].key, own->items[j].value, &own->items[j]);
-    }
-    if (n) {
+    if (n)
         render_str(k->r, y, K8S_GROUP_LABEL, n->name, &n->fabrics);
-    }
     if (!own->count)
         yaml_strf(y, "feature.node.kubernetes.io/network-sriov.capable", "true");
     yaml_end(y);
@@ -477,9 +474,8 @@ static void policy_write(struct k8s *k, struct buf *out, const char *namespace,
     yaml_int(&y, "priority", 10);
     yaml_map(&y, "nicSelector");
     render_str(k->r, &y, "vendor", f->sriov->vendor, &f->sriov->vendor);
-    if (f->sriov->device) {
+    if (f->sriov->device)
         render_str(k->r, &y, "deviceID", f->sriov->device, &f->sriov->device);
-    }
     if (k8s_rails_apart(f)) {
         pf_names(k, &y, f, n, i);
     } else {

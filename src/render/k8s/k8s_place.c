@@ -319,9 +319,8 @@ void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 /* By the label that the GPU Operator gives to machines with GPUs. */
 static void by_gpus(struct yaml_out *y, bool with)
 {
-    yaml_open(
-        y,
-        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[]");
+    yaml_open(y, "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution");
+    yaml_open(y, "nodeSelectorTerms[].matchExpressions[]");
     yaml_str(y, "key", "nvidia.com/gpu.present");
     yaml_str(y, "operator", with ? "In" : "NotIn");
     yaml_seq_of(y, "values", "true");

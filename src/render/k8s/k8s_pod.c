@@ -370,9 +370,8 @@ static void pod_security(struct k8s *k, struct yaml_out *y, const struct k8s_pod
     pod_user(k, y, pod);
     put_sysctls(k, y, pod);
     yaml_map_of(y, "seccompProfile", "type", "RuntimeDefault");
-    if (k8s_has(k, K8S_APPARMOR_FIELD) && !k->scc) {
+    if (k8s_has(k, K8S_APPARMOR_FIELD) && !k->scc)
         yaml_map_of(y, "appArmorProfile", "type", "RuntimeDefault");
-    }
     yaml_end(y);
 }
 
@@ -430,9 +429,8 @@ static void pull_secrets(struct k8s *k, struct yaml_out *y)
     if (!k->pull_secrets || !k->pull_secrets->count)
         return;
     yaml_seq(y, "imagePullSecrets");
-    for (size_t i = 0; i < k->pull_secrets->count; i++) {
+    for (size_t i = 0; i < k->pull_secrets->count; i++)
         yaml_map_of(y, NULL, "name", k->pull_secrets->items[i]);
-    }
     yaml_end(y);
 }
 

@@ -227,42 +227,35 @@ static void outside_all(struct k8s *k, struct yaml_out *y, const struct spec_com
     }
 }
 
-static void put_egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
-                       const struct spec_component *c)
-{
-    const struct spec *s = k->r->spec;
-    const void *at;
-
-    yaml_open(y, "egress[]");
-    yaml_seq(y, "to");
-    put_peer(k, y, k8s_name(k, c->name, ""), NULL);
-    yaml_ends(y, 2);
-    for (size_t i = 0; i < p->count; i++) {
-        const struct spec_component *to = p->components[i];
-
-        if (to == c || !speaks_to(s, c, to, &at))
-            continue;
-        yaml_map(y, NULL);
-        yaml_seq(y, "to");
-        put_peer(k, y, k8s_name(k, to->name, ""), render_from(k->r, at));
-        yaml_end(y);
-        ports_of(k, y, to);
-        yaml_end(y);
-    }
-    outside_all(k, y, c);
-    yaml_end(y);
-}
-
 static void component_policy(struct k8s *k, struct buf *out, const struct k8s_policies *p,
                              const struct spec_component *c)
 {
     const char *name = k8s_name(k, c->name, "");
     struct yaml_out y;
+    const struct spec *s = k->r->spec;
+    const void *at;
 
     policy_head(k, &y, out, name, name);
     policy_types(&y, true, true);
     put_ingress(k, &y, p, c);
-    put_egress(k, &y, p, c);
+    yaml_open(&y, "egress[]");
+    yaml_seq(&y, "to");
+    put_peer(k, &y, k8s_name(k, c->name, ""), NULL);
+    yaml_ends(&y, 2);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct spec_component *to = p->components[i];
+
+        if (to == c || !speaks_to(s, c, to, &at))
+            continue;
+        yaml_map(&y, NULL);
+        yaml_seq(&y, "to");
+        put_peer(k, &y, k8s_name(k, to->name, ""), render_from(k->r, at));
+        yaml_end(&y);
+        ports_of(k, &y, to);
+        yaml_end(&y);
+    }
+    outside_all(k, &y, c);
+    yaml_end(&y);
     yaml_finish(&y);
 }
 

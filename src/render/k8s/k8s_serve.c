@@ -467,14 +467,15 @@ static void serve_limits(struct k8s *k, struct yaml_out *y)
     yaml_end(y);
 }
 
-/* A spec of what this server alone serves: one server of several must not load the models of the
- * others. */
-static void serve_text(struct k8s *k, struct buf *out, const struct spec_component *c)
+void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component *c)
 {
+    struct buf text = { 0 };
     const struct spec *s = k->r->spec;
     struct yaml_out y;
 
-    yaml_begin(&y, out);
+    /* A spec of what this server alone serves: one server of several must not load the models of
+     * the others. */
+    yaml_begin(&y, &text);
     yaml_str(&y, "schema", "stoker.spec/1");
     yaml_map_of(&y, "site", "name", s->site.name);
     serve_nodes(k, &y, c);
@@ -486,13 +487,6 @@ static void serve_text(struct k8s *k, struct buf *out, const struct spec_compone
     yaml_end(&y);
     serve_limits(k, &y);
     yaml_finish(&y);
-}
-
-void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component *c)
-{
-    struct buf text = { 0 };
-
-    serve_text(k, &text, c);
     k8s_config_map(k, out, c ? k8s_name(k, c->name, "-spec") : "stoker-serve-spec",
                    c ? k8s_name(k, c->name, "") : "stoker-serve", "stoker.yaml", &text);
     buf_release(&text);

@@ -48,42 +48,36 @@ static const char *master_of(struct kube *q, const struct kube_work *w)
     return arena_printf(&q->k.arena, "%s-0.%s.%s.svc", w->name, w->name, q->k.namespace);
 }
 
-/* What the launch script reads.  STOKER_NODES and STOKER_GPUS stand first: overlays/small changes
- * them by place. */
-static void put_variables(struct kube *q, struct k8s_vars *v, const struct kube_work *w)
+void kube_launch(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
 {
+    static const char *const start[] = { "/bin/sh", LAUNCH_DIR "/launch.sh" };
+    struct k8s_vars v = { .k = &q->k };
     const struct render *r = q->k.r;
     const struct spec_training *t = w->c->training;
     const struct spec_rendezvous *rv = t ? &t->rendezvous : NULL;
     bool torch = t && t->framework != SPEC_FRAMEWORK_OTHER, set = w->kind == KUBE_STATEFULSET;
 
+    /* What the launch script reads.  STOKER_NODES and STOKER_GPUS stand first: overlays/small
+     * changes them by place. */
     host_warn_launcher(q->k.r, w->c, torch ? "torchrun" : NULL);
-    k8s_vars_add(v, "STOKER_NODES", nodes_text(q, w), k8s_pods_from(&q->k, w->c));
-    k8s_vars_add_int(v, "STOKER_GPUS", w->c->gpus, &w->c->gpus);
-    k8s_vars_add(v, "STOKER_LAUNCHER", torch ? "torchrun" : "none",
+    k8s_vars_add(&v, "STOKER_NODES", nodes_text(q, w), k8s_pods_from(&q->k, w->c));
+    k8s_vars_add_int(&v, "STOKER_GPUS", w->c->gpus, &w->c->gpus);
+    k8s_vars_add(&v, "STOKER_LAUNCHER", torch ? "torchrun" : "none",
                  t ? render_from(r, &t->framework) : NULL);
-    k8s_vars_add(v, "STOKER_MASTER", master_of(q, w), NULL);
-    k8s_vars_add_int(v, "STOKER_PORT", rv ? rv->port : KUBE_RDZV_PORT, rv ? &rv->port : NULL);
-    k8s_vars_add_int(v, "STOKER_TIMEOUT", rv ? rv->timeout_ms / 1000 : 600,
+    k8s_vars_add(&v, "STOKER_MASTER", master_of(q, w), NULL);
+    k8s_vars_add_int(&v, "STOKER_PORT", rv ? rv->port : KUBE_RDZV_PORT, rv ? &rv->port : NULL);
+    k8s_vars_add_int(&v, "STOKER_TIMEOUT", rv ? rv->timeout_ms / 1000 : 600,
                      rv ? &rv->timeout_ms : NULL);
     if (set && k8s_has(&q->k, K8S_POD_INDEX_LABEL))
-        k8s_vars_add_field(v, "STOKER_RANK", "metadata.labels['apps.kubernetes.io/pod-index']");
+        k8s_vars_add_field(&v, "STOKER_RANK", "metadata.labels['apps.kubernetes.io/pod-index']");
     if (set && rv)
-        k8s_vars_add_int(v, "STOKER_RESTARTS", rv->max_restarts, &rv->max_restarts);
+        k8s_vars_add_int(&v, "STOKER_RESTARTS", rv->max_restarts, &rv->max_restarts);
     if (set && w->c->restart != SPEC_RESTART_ALWAYS)
-        k8s_vars_add(v, "STOKER_HOLD", "1", render_from(r, &w->c->restart));
+        k8s_vars_add(&v, "STOKER_HOLD", "1", render_from(r, &w->c->restart));
     if (w->kind == KUBE_TRAINJOB) /* the patch of its container has no workingDir */
-        k8s_vars_add(v, "STOKER_WORKDIR", w->c->workdir, render_from(r, &w->c->workdir));
+        k8s_vars_add(&v, "STOKER_WORKDIR", w->c->workdir, render_from(r, &w->c->workdir));
     if (t)
-        k8s_vars_add(v, "PYTORCH_CUDA_ALLOC_CONF", t->allocator, render_from(r, &t->allocator));
-}
-
-void kube_launch(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
-{
-    static const char *const start[] = { "/bin/sh", LAUNCH_DIR "/launch.sh" };
-    struct k8s_vars v = { .k = &q->k };
-
-    put_variables(q, &v, w);
+        k8s_vars_add(&v, "PYTORCH_CUDA_ALLOC_CONF", t->allocator, render_from(r, &t->allocator));
     k8s_launch_command(&v, pod, (struct spec_strs){ start, 2 });
     /* the pod of a TrainJob's runtime takes no container more */
     k8s_launch_volume(&q->k, pod, LAUNCH_MAP, LAUNCH_DIR, 0, w->kind != KUBE_TRAINJOB);

@@ -11,46 +11,19 @@
 static void put_relabel(struct yaml_out *y, const char *from, const char *to, const char *value)
 {
     yaml_map(y, NULL);
-    if (from) {
+    if (from)
         yaml_seq_of(y, "sourceLabels", from);
-    }
     yaml_str(y, "targetLabel", to);
     if (value)
         yaml_str(y, "replacement", value);
     yaml_end(y);
 }
 
-static void put_endpoint(struct kube *q, struct yaml_out *y, const char *port, const char *job,
-                         bool token)
-{
-    const struct spec_prometheus *p = q->k.r->targets->prometheus;
-
-    yaml_open(y, "podMetricsEndpoints[]");
-    yaml_str(y, "port", port);
-    yaml_note(y, render_from(q->k.r, &p->scrape_ms));
-    if (p->scrape_ms % 1000)
-        yaml_strf(y, "interval", "%" PRId64 "ms", p->scrape_ms);
-    else
-        yaml_strf(y, "interval", "%" PRId64 "s", p->scrape_ms / 1000);
-    yaml_note(y, "the pod and the job of a GPU are the agent's labels");
-    yaml_bool(y, "honorLabels", true);
-    if (token) {
-        yaml_map(y, "authorization");
-        yaml_str(y, "type", "Bearer");
-        yaml_map_of(y, "credentials", "name", "stoker-token", "key", "token");
-        yaml_end(y);
-    }
-    yaml_seq(y, "relabelings");
-    put_relabel(y, NULL, "job", job);
-    put_relabel(y, "__meta_kubernetes_pod_node_name", "node", NULL);
-    put_relabel(y, "__meta_kubernetes_node_label_stoker_group", "group", NULL);
-    yaml_ends(y, 3);
-}
-
 static void monitor_write(struct kube *q, struct k8s *k, struct buf *out, const char *component,
                           const char *port, const char *job, bool token)
 {
     struct yaml_out y;
+    const struct spec_prometheus *p = q->k.r->targets->prometheus;
 
     k8s_object(k, &y, out, "monitoring.coreos.com/v1", "PodMonitor", component, component);
     yaml_open(&y, "spec.selector");
@@ -59,21 +32,26 @@ static void monitor_write(struct kube *q, struct k8s *k, struct buf *out, const 
     yaml_map(&y, "attachMetadata");
     yaml_bool(&y, "node", true);
     yaml_end(&y);
-    put_endpoint(q, &y, port, job, token);
-    yaml_finish(&y);
-}
-
-/* The policies shut Prometheus out too. */
-static void scrape_policy(struct kube *q, struct buf *out)
-{
-    struct yaml_out y;
-
-    k8s_object(&q->k, &y, out, "networking.k8s.io/v1", "NetworkPolicy", "allow-prometheus", NULL);
-    yaml_open(&y, "spec.podSelector");
-    yaml_end(&y);
-    yaml_seq_of(&y, "policyTypes", "Ingress");
-    yaml_open(&y, "ingress[].from[].namespaceSelector");
-    yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", KUBE_PROMETHEUS_NAMESPACE);
+    yaml_open(&y, "podMetricsEndpoints[]");
+    yaml_str(&y, "port", port);
+    yaml_note(&y, render_from(q->k.r, &p->scrape_ms));
+    if (p->scrape_ms % 1000)
+        yaml_strf(&y, "interval", "%" PRId64 "ms", p->scrape_ms);
+    else
+        yaml_strf(&y, "interval", "%" PRId64 "s", p->scrape_ms / 1000);
+    yaml_note(&y, "the pod and the job of a GPU are the agent's labels");
+    yaml_bool(&y, "honorLabels", true);
+    if (token) {
+        yaml_map(&y, "authorization");
+        yaml_str(&y, "type", "Bearer");
+        yaml_map_of(&y, "credentials", "name", "stoker-token", "key", "token");
+        yaml_end(&y);
+    }
+    yaml_seq(&y, "relabelings");
+    put_relabel(&y, NULL, "job", job);
+    put_relabel(&y, "__meta_kubernetes_pod_node_name", "node", NULL);
+    put_relabel(&y, "__meta_kubernetes_node_label_stoker_group", "group", NULL);
+    yaml_ends(&y, 3);
     yaml_finish(&y);
 }
 
@@ -118,8 +96,19 @@ void kube_monitors_write(struct kube *q)
         monitor_write(q, &q->k, out, "stoker-serve", "http", ALERTS_JOB_SERVE, true);
         served = true;
     }
-    if (served && q->t->network_policy)
-        scrape_policy(q, out);
+    if (served && q->t->network_policy) {
+        /* The policies shut Prometheus out too. */
+        struct yaml_out y;
+
+        k8s_object(&q->k, &y, out, "networking.k8s.io/v1", "NetworkPolicy", "allow-prometheus",
+                   NULL);
+        yaml_open(&y, "spec.podSelector");
+        yaml_end(&y);
+        yaml_seq_of(&y, "policyTypes", "Ingress");
+        yaml_open(&y, "ingress[].from[].namespaceSelector");
+        yaml_map_of(&y, "matchLabels", "kubernetes.io/metadata.name", KUBE_PROMETHEUS_NAMESPACE);
+        yaml_finish(&y);
+    }
     if (q->agent)
         rules_write(q);
 }

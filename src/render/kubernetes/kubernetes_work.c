@@ -87,9 +87,8 @@ static void put_head(struct kube *q, struct yaml_out *y, const char *api, const 
     if (w->c->description && k8s_comment_ok(w->c->description))
         yaml_comment(y, w->c->description);
     k8s_head_labels(&q->k, y, api, kube_kind_name(w), q->k.namespace, w->name, w->name);
-    if (job && q->t->queue) {
+    if (job && q->t->queue)
         render_str(q->k.r, y, "kueue.x-k8s.io/queue-name", q->t->queue, &q->t->queue);
-    }
     yaml_ends(y, 2);
 }
 

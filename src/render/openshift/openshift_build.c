@@ -35,18 +35,6 @@ static const char *tag_of(struct shift *s)
     return NULL;
 }
 
-static void stream_write(struct shift *s, struct buf *b)
-{
-    struct yaml_out y;
-
-    k8s_object(&s->k, &y, b, "image.openshift.io/v1", "ImageStream",
-               k8s_name(&s->k, s->t->image_stream, ""), NULL);
-    yaml_open(&y, "spec.lookupPolicy");
-    yaml_note(&y, "objects of this project may name it without the registry");
-    yaml_bool(&y, "local", true);
-    yaml_finish(&y);
-}
-
 static void build_write(struct shift *s, struct buf *b)
 {
     const char *name = k8s_name(&s->k, s->t->image_stream, ""), *tag = tag_of(s);
@@ -66,9 +54,8 @@ static void build_write(struct shift *s, struct buf *b)
     render_str(s->k.r, &y, "uri", bd->git, &bd->git);
     render_str(s->k.r, &y, "ref", bd->ref, &bd->ref);
     yaml_end(&y);
-    if (!str_eq(bd->context, ".")) {
+    if (!str_eq(bd->context, "."))
         render_str(s->k.r, &y, "contextDir", bd->context, &bd->context);
-    }
     yaml_end(&y);
     yaml_map(&y, "strategy");
     yaml_str(&y, "type", "Docker");
@@ -92,6 +79,7 @@ void shift_build(struct shift *s)
 {
     const struct spec_component *c;
     struct buf *b;
+    struct yaml_out y;
 
     for (size_t i = 0; (c = shift_component(s, &i));)
         if (c->build && !(s->t->build && c == s->named))
@@ -100,7 +88,12 @@ void shift_build(struct shift *s)
         return; /* the image exists already, or is built elsewhere */
     b = shift_file(s, "build.yaml", "The image: its stream, and the build that fills it.");
     buf_addf(b, "# Its name: %s.\n", render_from(s->k.r, &s->t->image_stream));
-    stream_write(s, b);
+    k8s_object(&s->k, &y, b, "image.openshift.io/v1", "ImageStream",
+               k8s_name(&s->k, s->t->image_stream, ""), NULL);
+    yaml_open(&y, "spec.lookupPolicy");
+    yaml_note(&y, "objects of this project may name it without the registry");
+    yaml_bool(&y, "local", true);
+    yaml_finish(&y);
     build_write(s, b);
     recipe_write(s);
 }

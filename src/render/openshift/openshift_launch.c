@@ -68,13 +68,6 @@ static bool has_rdma(const struct shift *s, const struct spec_component *c)
     return false;
 }
 
-static void put_rendezvous(struct k8s_vars *v, const struct spec_rendezvous *rv)
-{
-    k8s_vars_add_int(v, "STOKER_PORT", rv->port, &rv->port);
-    k8s_vars_add_int(v, "STOKER_JOIN_S", (rv->timeout_ms + 999) / 1000, &rv->timeout_ms);
-    k8s_vars_add_int(v, "STOKER_RESTARTS", rv->max_restarts, &rv->max_restarts);
-}
-
 static void put_variables(struct shift *s, struct k8s_vars *v, const struct spec_component *c)
 {
     bool training = c->kind == SPEC_COMPONENT_TRAINING;
@@ -90,8 +83,14 @@ static void put_variables(struct shift *s, struct k8s_vars *v, const struct spec
                  c->training ? render_from(s->k.r, &c->training->framework) : NULL);
     if (c->gpus)
         k8s_vars_add_int(v, "STOKER_GPUS", c->gpus, &c->gpus);
-    if (c->training)
-        put_rendezvous(v, &c->training->rendezvous);
+    if (c->training) {
+        k8s_vars_add_int(v, "STOKER_PORT", c->training->rendezvous.port,
+                         &c->training->rendezvous.port);
+        k8s_vars_add_int(v, "STOKER_JOIN_S", (c->training->rendezvous.timeout_ms + 999) / 1000,
+                         &c->training->rendezvous.timeout_ms);
+        k8s_vars_add_int(v, "STOKER_RESTARTS", c->training->rendezvous.max_restarts,
+                         &c->training->rendezvous.max_restarts);
+    }
     if (c->training && c->training->allocator)
         k8s_vars_add(v, "PYTORCH_CUDA_ALLOC_CONF", c->training->allocator,
                      render_from(s->k.r, &c->training->allocator));

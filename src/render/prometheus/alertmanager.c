@@ -32,32 +32,6 @@ static const struct notice_way {
     { "info", "10m", "1h", "24h" },
 };
 
-static void put_route(struct yaml_out *y)
-{
-    yaml_map(y, "route");
-    yaml_str(y, "receiver", "default");
-    put_list(y, "group_by", "alertname group severity");
-    yaml_str(y, "group_wait", "30s");
-    yaml_str(y, "group_interval", "5m");
-    yaml_str(y, "repeat_interval", "12h");
-    yaml_seq(y, "routes");
-    for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
-        yaml_map(y, NULL);
-        yaml_str(y, "receiver", ways[i].severity);
-        yaml_seq(y, "matchers");
-        yaml_strf(y, NULL, "severity=\"%s\"", ways[i].severity);
-        yaml_end(y);
-        yaml_str(y, "group_wait", ways[i].wait);
-        yaml_str(y, "group_interval", ways[i].interval);
-        yaml_str(y, "repeat_interval", ways[i].repeat);
-        yaml_open(y, "routes[]");
-        yaml_seq_of(y, "matchers", "cause!=\"\"");
-        put_list(y, "group_by", "hostname cause");
-        yaml_ends(y, 3);
-    }
-    yaml_ends(y, 2);
-}
-
 /* How Alertmanager shows itself to the webhook, and whom it trusts. */
 static void put_http_config(struct render *r, struct yaml_out *y)
 {
@@ -246,7 +220,28 @@ void prometheus_alertmanager(struct render *r)
 
     render_head(r, b, "#", "alertmanager.yml: who is told of what fires");
     yaml_begin(&y, b);
-    put_route(&y);
+    yaml_map(&y, "route");
+    yaml_str(&y, "receiver", "default");
+    put_list(&y, "group_by", "alertname group severity");
+    yaml_str(&y, "group_wait", "30s");
+    yaml_str(&y, "group_interval", "5m");
+    yaml_str(&y, "repeat_interval", "12h");
+    yaml_seq(&y, "routes");
+    for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+        yaml_map(&y, NULL);
+        yaml_str(&y, "receiver", ways[i].severity);
+        yaml_seq(&y, "matchers");
+        yaml_strf(&y, NULL, "severity=\"%s\"", ways[i].severity);
+        yaml_end(&y);
+        yaml_str(&y, "group_wait", ways[i].wait);
+        yaml_str(&y, "group_interval", ways[i].interval);
+        yaml_str(&y, "repeat_interval", ways[i].repeat);
+        yaml_open(&y, "routes[]");
+        yaml_seq_of(&y, "matchers", "cause!=\"\"");
+        put_list(&y, "group_by", "hostname cause");
+        yaml_ends(&y, 3);
+    }
+    yaml_ends(&y, 2);
     put_receivers(r, &y);
     yaml_seq(&y, "inhibit_rules");
     for (size_t i = 0; i < ARRAY_SIZE(inhibits); i++)

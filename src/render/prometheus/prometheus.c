@@ -119,9 +119,8 @@ static void put_global(struct render *r, struct yaml_out *y)
     /* What all that leaves this server has: alerts, and metrics that others are sent. */
     if (r->spec->site.name || labels->count) {
         yaml_map(y, "external_labels");
-        if (r->spec->site.name) {
+        if (r->spec->site.name)
             render_str(r, y, "site", r->spec->site.name, &r->spec->site.name);
-        }
         for (size_t i = 0; i < labels->count; i++)
             put_label(r, &labels->items[i], y);
         yaml_end(y);
@@ -192,9 +191,8 @@ static void put_labels(struct render *r, const struct spec_node *n, struct yaml_
     yaml_map(y, "labels");
     render_str(r, y, "group", n->name, &n->name);
     yaml_str(y, "role", roles[n->role]);
-    if (n->rack) {
+    if (n->rack)
         render_str(r, y, "rack", n->rack, &n->rack);
-    }
     if (alerts_group_sleeps(r, n)) {
         yaml_note(y, "one that does not answer may sleep: MachineDown spares those last seen idle");
         yaml_str(y, "power_save", "true");

@@ -55,9 +55,8 @@ static void put_cost(struct render *r, struct yaml_out *y)
     struct buf b = { 0 };
 
     alerts_cost_groups(r, NULL, &b);
-    if (b.len) {
+    if (b.len)
         yaml_map_of(y, NULL, "record", "group:cost_dollars_per_hour:sum", "expr", buf_str(&b));
-    }
     buf_release(&b);
 }
 

@@ -99,27 +99,6 @@ static void default_partition(struct slurm *c)
                     "no partition is the default: Slurm refuses jobs that name none");
 }
 
-/* Accounts and QOS live in the accounting database. */
-static void accounting_wishes(struct slurm *c)
-{
-    const struct spec_accounting *a = &c->s->accounting;
-
-    if (!a->enabled && c->s->qos_count)
-        render_warn(c->r, &c->s->qos[0].name, "Set 'accounting.enabled: true'.",
-                    "without accounting Slurm has no QOS: none of the spec's is made");
-    if (!a->enabled && c->s->account_count)
-        render_warn(c->r, &c->s->accounts[0].name, "Set 'accounting.enabled: true'.",
-                    "without accounting Slurm has no accounts: none of the spec's is made");
-    if (a->enabled && a->enforce_limits && !c->s->account_count &&
-        (is_said(c, &a->enforce_limits) || c->s->qos_count))
-        render_warn(
-            c->r,
-            is_said(c, &a->enforce_limits) ? (const void *)&a->enforce_limits
-                                           : (const void *)&c->s->qos[0].name,
-            "Name the accounts and their users.",
-            "limits are not enforced: the spec has no accounts, and nobody could run a job");
-}
-
 /* --- preemption --- */
 
 static bool has_gpus(const struct slurm *c)
@@ -408,9 +387,14 @@ static void partition_blocks(struct slurm *c, const struct spec_partition *p)
 
 /* --- jobs --- */
 
-/* Without an image a job sees the machine's own paths. */
-static void mount_wishes(struct slurm *c, const struct spec_component *k)
+static void job_wishes(struct slurm *c, const struct spec_component *k)
 {
+    if (k->image && !c->r->spec->software.container_runtime)
+        render_warn(c->r, &k->image,
+                    "Set 'software.container_runtime: true' where one is on every machine.",
+                    "Slurm runs the image of '%s' only where %sapptainer is installed", k->name,
+                    str_ends(k->image, ".sif") ? "" : "pyxis or ");
+    /* Without an image a job sees the machine's own paths. */
     for (size_t i = 0; !k->image && i < k->mount_count; i++) {
         const struct spec_mount *m = &k->mounts[i];
         const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
@@ -421,16 +405,6 @@ static void mount_wishes(struct slurm *c, const struct spec_component *k)
                         "not see it at '%s'",
                         s->name, s->path, k->name, m->path);
     }
-}
-
-static void job_wishes(struct slurm *c, const struct spec_component *k)
-{
-    if (k->image && !c->r->spec->software.container_runtime)
-        render_warn(c->r, &k->image,
-                    "Set 'software.container_runtime: true' where one is on every machine.",
-                    "Slurm runs the image of '%s' only where %sapptainer is installed", k->name,
-                    str_ends(k->image, ".sif") ? "" : "pyxis or ");
-    mount_wishes(c, k);
     job_domain(c, k);
     if (k->build && !k->image)
         render_warn(c->r, &k->build->base, "Name the image that is built as 'image'.",
@@ -446,6 +420,7 @@ static void job_wishes(struct slurm *c, const struct spec_component *k)
 void slurm_wishes(struct slurm *c)
 {
     const struct spec *s = c->r->spec;
+    const struct spec_accounting *a = &c->s->accounting;
 
     for (size_t i = 0; c->s->accounting.enabled && i < c->s->qos_count; i++)
         qos_limits(c, &c->s->qos[i]);
@@ -460,7 +435,21 @@ void slurm_wishes(struct slurm *c)
     for (size_t i = 0; slurm_implied(c, i); i++)
         partition_blocks(c, slurm_implied(c, i));
     default_partition(c);
-    accounting_wishes(c);
+    /* Accounts and QOS live in the accounting database. */
+    if (!a->enabled && c->s->qos_count)
+        render_warn(c->r, &c->s->qos[0].name, "Set 'accounting.enabled: true'.",
+                    "without accounting Slurm has no QOS: none of the spec's is made");
+    if (!a->enabled && c->s->account_count)
+        render_warn(c->r, &c->s->accounts[0].name, "Set 'accounting.enabled: true'.",
+                    "without accounting Slurm has no accounts: none of the spec's is made");
+    if (a->enabled && a->enforce_limits && !c->s->account_count &&
+        (is_said(c, &a->enforce_limits) || c->s->qos_count))
+        render_warn(
+            c->r,
+            is_said(c, &a->enforce_limits) ? (const void *)&a->enforce_limits
+                                           : (const void *)&c->s->qos[0].name,
+            "Name the accounts and their users.",
+            "limits are not enforced: the spec has no accounts, and nobody could run a job");
     preemption_wishes(c);
     idle_groups(c);
     for (size_t i = 0; i < s->node_count; i++) {
