@@ -3,7 +3,7 @@
  *
  * stoker-cuda.so is looked for in $STOKER_PLUGIN_DIR, beside the program, in
  * ../lib/stoker from there, and in /usr/lib/stoker.  It is never loaded into this
- * process for that: a wedged GPU or a broken driver costs the child alone.  That it is absent
+ * process for that: a wedged GPU or a broken driver costs only the child.  That it is absent
  * is an answer, not an error.
  *
  * A device to run models on may come as a plug-in too (engine_plugin.h): that one is loaded by
@@ -41,7 +41,7 @@ bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY
  * loaded.  It is loaded into this process, and calls no driver. */
 int plugin_cuda_version(const char *path);
 
-/* Runs the probe in a child; `dir` is looked at first (NULL: the usual places alone);
+/* Runs the probe in a child; `dir` is looked at first (NULL: only the usual places);
  * stall_ms 0 is PLUGIN_STALL_MS.  `out` starts all zero.  Never fails: what went wrong is
  * in out->why. */
 void plugin_cuda_probe(const char *dir, long stall_ms, struct plugin_probe *out);

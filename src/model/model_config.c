@@ -184,10 +184,10 @@ static enum rc sizes_alike(const struct json *cfg, struct err *err)
                                      { keys_distil.heads, keys_bert.heads } };
 
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-        const struct json *own = config_field(cfg, pairs[i][0]),
+        const struct json *named = config_field(cfg, pairs[i][0]),
                           *other = config_field(cfg, pairs[i][1]);
 
-        if (other && json_num(other, NAN) != json_num(own, NAN))
+        if (other && json_num(other, NAN) != json_num(named, NAN))
             return err_set(err, RC_PARSE, "'%s' and '%s' are not the same number", pairs[i][0],
                            pairs[i][1]);
     }

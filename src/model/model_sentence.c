@@ -304,7 +304,7 @@ enum rc config_saved(const struct model *m, const struct json *cfg, bool *out, s
     return err_set(err, RC_USAGE, "'model_type' '%.64s' is not supported for this network", type);
 }
 
-/* `v` is the text `want`, or a list of it alone. */
+/* `v` is the text `want`, or a list of only it. */
 static bool text_is(const struct json *v, const char *want)
 {
     const char *text = json_str(v && v->type == JSON_ARR && v->count == 1 ? json_at(v, 0) : v);

@@ -30,8 +30,8 @@ struct named_list {
     size_t count;
 };
 struct lists {
-    struct named_list own; /* of tokenizer_config.json, and objects of either file */
-    struct named_list map; /* of special_tokens_map.json: the former win */
+    struct named_list config; /* of tokenizer_config.json, and objects of either file */
+    struct named_list map;    /* of special_tokens_map.json: the former win */
     struct tok_token *extra;
     size_t extra_count;
     bool extra_given;              /* as a list, empty or null too */
@@ -155,7 +155,7 @@ static enum rc extra_read(struct model *m, struct lists *l, const char *file, co
         return bad_field(file, key, "is neither a list nor an object", err);
     for (const struct json *x = v->first; x; x = x->next) {
         if (token_read(m, file, key, x, named, &k, err) ||
-            (named ? named_push(&l->own, x->key, &k, err) : extra_push(l, &k, err)))
+            (named ? named_push(&l->config, x->key, &k, err) : extra_push(l, &k, err)))
             return err->code;
     }
     l->extra_given = !named;
@@ -193,7 +193,8 @@ static enum rc named_read(struct model *m, struct lists *all, struct named_list 
 static enum rc config_read(struct model *m, struct lists *l, const struct json *cfg,
                            struct err *err)
 {
-    static const char extra[] = "extra_special_tokens", own[] = "model_specific_special_tokens";
+    static const char extra[] = "extra_special_tokens",
+                      specific[] = "model_specific_special_tokens";
     static const char older[] = "additional_special_tokens";
     const struct json *v = json_get(cfg, extra);
     const char *key = extra;
@@ -206,19 +207,19 @@ static enum rc config_read(struct model *m, struct lists *l, const struct json *
         l->additional = NULL;
     }
     l->extra_given = v && v->type != JSON_OBJ;
-    if (named_read(m, l, &l->own, config_name, cfg, err) ||
+    if (named_read(m, l, &l->config, config_name, cfg, err) ||
         (is_given(v) && extra_read(m, l, config_name, key, v, err)))
         return err->code;
-    v = json_get(cfg, own);
-    if (!is_given(v) || l->own.count)
+    v = json_get(cfg, specific);
+    if (!is_given(v) || l->config.count)
         return RC_OK;
     if (v->type != JSON_OBJ)
-        return bad_field(config_name, own, "is not an object", err);
+        return bad_field(config_name, specific, "is not an object", err);
     for (const struct json *x = v->first; x; x = x->next) {
         struct tok_token k;
 
-        if (token_read(m, config_name, own, x, true, &k, err) ||
-            named_push(&l->own, x->key, &k, err))
+        if (token_read(m, config_name, specific, x, true, &k, err) ||
+            named_push(&l->config, x->key, &k, err))
             return err->code;
     }
     return RC_OK;
@@ -312,18 +313,18 @@ static enum rc listed_read(struct model *m, const struct lists *l, const struct 
 static void lists_join(struct model *m, const struct lists *l)
 {
     struct tok_token *all =
-        arena_array(&m->arena, struct tok_token, l->own.count + l->map.count + l->extra_count);
+        arena_array(&m->arena, struct tok_token, l->config.count + l->map.count + l->extra_count);
     size_t n = 0;
 
     for (size_t i = 0; i < l->map.count; i++) {
         all[n] = l->map.v[i];
-        for (size_t k = 0; k < l->own.count; k++)
-            if (!strcmp(l->own.keys[k], l->map.keys[i]))
-                all[n] = l->own.v[k];
+        for (size_t k = 0; k < l->config.count; k++)
+            if (!strcmp(l->config.keys[k], l->map.keys[i]))
+                all[n] = l->config.v[k];
         n++;
     }
-    memcpy(all + n, l->own.v, l->own.count * sizeof(*all));
-    n += l->own.count;
+    memcpy(all + n, l->config.v, l->config.count * sizeof(*all));
+    n += l->config.count;
     memcpy(all + n, l->extra, l->extra_count * sizeof(*all));
     m->rules.more = all;
     m->rules.more_named = n;
@@ -345,7 +346,7 @@ enum rc config_special(struct model *m, const struct json *cfg, const struct jso
 
     if (cfg && cfg->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "%s is not an object", config_name);
-    named_init(m, &l.own);
+    named_init(m, &l.config);
     named_init(m, &l.map);
     if (config_read(m, &l, cfg, err) || map_read(m, &l, map, err))
         return err->code;

@@ -14,20 +14,20 @@ enum { PAGE_FROM = 8, PAGE_BYTES = 6144, FLOATS = 64 };
 static void message(const uint8_t *data, size_t size)
 {
     struct err err = { 0 };
-    static struct msg_answer a, raw;
-    static struct msg_ask ask, raw_ask;
+    static struct msg_response a, raw;
+    static struct msg_request request, raw_ask;
 
     /* short ones lie over one that is right but for them */
-    msg_answer_init(&raw, MSG_REPLY);
+    msg_response_init(&raw, MSG_REPLY);
     memcpy(&raw, data, size < sizeof(raw) ? size : sizeof(raw));
-    if (msg_answer_read(&raw, sizeof(raw), &a) && msg_answer_rc(&a, &err) != (enum rc)a.rc)
+    if (msg_response_read(&raw, sizeof(raw), &a) && msg_response_rc(&a, &err) != (enum rc)a.rc)
         abort();
-    if (msg_answer_read(data, size, &a) && size != sizeof(a))
+    if (msg_response_read(data, size, &a) && size != sizeof(a))
         abort();
-    msg_ask_init(&raw_ask, MSG_LOAD);
+    msg_request_init(&raw_ask, MSG_LOAD);
     memcpy(&raw_ask, data, size < sizeof(raw_ask) ? size : sizeof(raw_ask));
-    if (msg_ask_read(&raw_ask, sizeof(raw_ask), &ask) &&
-        (ask.dtype >= ENG_DTYPES || strlen(ask.dir) >= sizeof(ask.dir)))
+    if (msg_request_read(&raw_ask, sizeof(raw_ask), &request) &&
+        (request.dtype >= ENG_DTYPES || strlen(request.dir) >= sizeof(request.dir)))
         abort();
 }
 

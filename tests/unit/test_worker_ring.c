@@ -294,67 +294,67 @@ TEST(messages_go_through_a_socket_with_a_descriptor)
 {
     struct model net = { .dir = "/models/a", .pool = MODEL_POOL_CLS, .normalize = true };
     struct eng_opts o = { .device = "cuda:1", .dtype = ENG_BF16, .threads = 3, .isa = "avx2" };
-    struct msg_ask ask, raw, back;
+    struct msg_request request, raw, back;
     int pair[2], fd = -1;
 
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-    msg_ask_init(&ask, MSG_LOAD);
-    ask.number = 77;
-    CHECK(msg_ask_model(&ask, &net, &o, NULL) == RC_OK);
-    CHECK(fd_message_send(pair[0], &ask, sizeof(ask), STDERR_FILENO));
+    msg_request_init(&request, MSG_LOAD);
+    request.number = 77;
+    CHECK(msg_request_model(&request, &net, &o, NULL) == RC_OK);
+    CHECK(fd_message_send(pair[0], &request, sizeof(request), STDERR_FILENO));
     CHECK(fd_message_receive(pair[1], &raw, sizeof(raw), &fd) == (ssize_t)sizeof(raw));
     CHECK(fd > STDERR_FILENO && fcntl(fd, F_GETFD) & FD_CLOEXEC);
     close(fd);
-    CHECK(msg_ask_read(&raw, sizeof(raw), &back));
+    CHECK(msg_request_read(&raw, sizeof(raw), &back));
     CHECK(back.number == 77 && back.dtype == ENG_BF16 && back.pool == MODEL_POOL_CLS &&
           back.normalize && back.threads == 3);
     assert_string_equal(back.dir, "/models/a");
     assert_string_equal(back.isa, "avx2");
-    CHECK(send(pair[0], &ask, 10, 0) == 10);
+    CHECK(send(pair[0], &request, 10, 0) == 10);
     ssize_t n = fd_message_receive(pair[1], &raw, sizeof(raw), NULL);
-    CHECK(n == 10 && !msg_ask_read(&raw, (size_t)n, &back));
-    CHECK(
-        fd_message_send(pair[0], &ask, sizeof(ask), STDERR_FILENO)); /* one that nobody asked for */
-    CHECK(fd_message_receive(pair[1], &raw, 100, NULL) == 1);        /* larger than there is room */
+    CHECK(n == 10 && !msg_request_read(&raw, (size_t)n, &back));
+    CHECK(fd_message_send(pair[0], &request, sizeof(request),
+                          STDERR_FILENO));                    /* one that nobody asked for */
+    CHECK(fd_message_receive(pair[1], &raw, 100, NULL) == 1); /* larger than there is room */
     close(pair[0]);
     CHECK(fd_message_receive(pair[1], &raw, sizeof(raw), NULL) == 0);
-    CHECK(!fd_message_send(pair[1], &ask, sizeof(ask), -1));
+    CHECK(!fd_message_send(pair[1], &request, sizeof(request), -1));
     close(pair[1]);
 }
 
 TEST(answers_are_checked)
 {
-    struct msg_answer good, a, out;
+    struct msg_response good, a, out;
     struct err err = { 0 };
 
-    msg_answer_init(&good, MSG_REPLY);
+    msg_response_init(&good, MSG_REPLY);
     (void)err_set(&err, RC_LIMIT, "no memory");
     err_hint(&err, "Buy some.");
-    msg_answer_error(&good, RC_LIMIT, &err);
-    CHECK(msg_answer_read(&good, sizeof(good), &out));
+    msg_response_error(&good, RC_LIMIT, &err);
+    CHECK(msg_response_read(&good, sizeof(good), &out));
     err = (struct err){ 0 };
-    CHECK(msg_answer_rc(&out, &err) == RC_LIMIT);
+    CHECK(msg_response_rc(&out, &err) == RC_LIMIT);
     assert_string_equal(err.msg, "no memory");
     assert_string_equal(err.hint, "Buy some.");
-    CHECK(!msg_answer_read(&good, sizeof(good) - 1, &out));
+    CHECK(!msg_response_read(&good, sizeof(good) - 1, &out));
     a = good;
     a.magic++;
-    CHECK(!msg_answer_read(&a, sizeof(a), &out));
+    CHECK(!msg_response_read(&a, sizeof(a), &out));
     a = good;
     a.kind = MSG_LOAD;
-    CHECK(!msg_answer_read(&a, sizeof(a), &out));
+    CHECK(!msg_response_read(&a, sizeof(a), &out));
     a = good;
     a.rc = 1;
-    CHECK(!msg_answer_read(&a, sizeof(a), &out));
+    CHECK(!msg_response_read(&a, sizeof(a), &out));
     a = good;
     a.count = MSG_DEVICES_MAX + 1;
-    CHECK(!msg_answer_read(&a, sizeof(a), &out));
+    CHECK(!msg_response_read(&a, sizeof(a), &out));
     a = good;
     memset(a.hint, 'x', sizeof(a.hint));
-    CHECK(!msg_answer_read(&a, sizeof(a), &out));
+    CHECK(!msg_response_read(&a, sizeof(a), &out));
     a = good;
     memcpy(a.msg, "\xff\x1b[2J", 6); /* words for a terminal are no words */
-    CHECK(msg_answer_read(&a, sizeof(a), &out));
+    CHECK(msg_response_read(&a, sizeof(a), &out));
     CHECK(!strchr(out.msg, '\x1b'));
 }
 

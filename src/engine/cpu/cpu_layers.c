@@ -102,7 +102,7 @@ static void to_integers(const struct layer_team *t, const struct net_linear *l, 
                          r->zero + row);
 }
 
-/* y = a product + x, or the product alone where that is faster: normalize_rows() adds the rest. */
+/* y = a product + x, or only the product where that is faster: normalize_rows() adds the rest. */
 static void onto_y(const struct layer_team *t, struct cpu_job *j, size_t row)
 {
     const struct cpu_net *e = t->e;

@@ -21,7 +21,7 @@
  * the epilogue of the block before is spread over the steps of the next one.  Weights come
  * from far away: what follows in B is fetched in the same steps, a share of the next panel
  * where many blocks use this one, the panel itself some steps ahead where one block does.  A
- * low block (16 rows or fewer) uses the upper half alone; a tile product treats rows
+ * low block (16 rows or fewer) uses only the upper half; a tile product treats rows
  * independently, so a row has the same bits in both.
  *
  * A split word is 256 u + l with signed bytes u and l.  A block is then 16 rows: tiles 0 and 1
@@ -290,7 +290,7 @@ INLINE void sums_store(const struct amx_sums *c, bool high)
 }
 
 /* A block, or a slice of one: sums of the slices before are at `from` (NULL: there are none).
- * A low block has tiles 0 and 1 alone. */
+ * A low block has only tiles 0 and 1. */
 INLINE void block(const struct cpu_job *j, const struct steps *k, struct due *d, bool low,
                   enum amx_kind kind, bool stream, const struct amx_sums *from,
                   const struct amx_sums *to)

@@ -226,7 +226,7 @@ struct cuda_net {
     size_t cut_tokens;      /* where a batch is cut into passes */
     float scale;
     /* weights */
-    struct region small, matrices, matrices8; /* the last: fp8 alone */
+    struct region small, matrices, matrices8; /* the last: only fp8 */
     void *word, *position, *token_type;
     float *rel;
     struct cu_norm emb;
@@ -258,7 +258,7 @@ struct cuda_net {
 
 enum rc net_choose(struct cuda_net *e, const struct model *m, const struct eng_opts *o,
                    struct err *err) MUST_USE;
-/* Places of everything; with a base of NULL it counts alone. */
+/* Places of everything; with a base of NULL it only counts. */
 size_t net_layout_small(struct cuda_net *e, unsigned char *base);
 size_t net_layout_matrices(struct cuda_net *e, unsigned char *base);  /* of 16 bits */
 size_t net_layout_matrices8(struct cuda_net *e, unsigned char *base); /* of e4m3 */

@@ -74,7 +74,7 @@ enum rc net_choose(struct cuda_net *e, const struct model *m, const struct eng_o
 
 /* ---- weights ---- */
 struct cutter {
-    unsigned char *base; /* NULL: counts alone */
+    unsigned char *base; /* NULL: only counts */
     size_t used;
 };
 

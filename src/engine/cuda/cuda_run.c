@@ -2,7 +2,7 @@
 /* cuda_run: batches in, vectors out.
  *
  * A batch is cut into passes of whole sequences, with fp8 those of short texts, which run in 16
- * bits, behind the others: how a text runs depends on its own length alone.  All that the device
+ * bits, behind the others: how a text runs depends only on its own length.  All that the device
  * must know of a pass stands in one block of pinned memory (counts, ids, positions, starts, tiles
  * of attention, types), which one copy takes over; one copy brings the results back.  (Kernels do
  * both where there is little to copy.)  There are two such slots: while the device works on one

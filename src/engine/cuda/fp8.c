@@ -283,7 +283,7 @@ static void use_product(struct calib *c, size_t layer, int p, bool as8)
         now->bias = as16->bias;
 }
 
-/* The second product of a feed-forward block takes e4m3 from the first alone. */
+/* The second product of a feed-forward block takes e4m3 only from the first. */
 static enum rc weigh_product(struct calib *c, size_t layer, int p, struct err *err)
 {
     enum rc rc;
@@ -399,7 +399,7 @@ static void name_kept(struct calib *c)
     }
 }
 
-/* What each product costs alone, then how many stay. */
+/* What each product costs by itself, then how many stay. */
 static enum rc choose_kept(struct calib *c, struct err *err)
 {
     size_t layers = c->e->base.model->layers;

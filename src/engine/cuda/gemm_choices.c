@@ -168,7 +168,7 @@ static bool field_name(struct choices_cursor *c, const char *const *names, size_
     return false;
 }
 
-/* Digits alone, no leading zero, 1 .. max. */
+/* Only digits, no leading zero, 1 .. max. */
 static bool field_number(struct choices_cursor *c, int max, int *out)
 {
     char f[FIELD_MAX];

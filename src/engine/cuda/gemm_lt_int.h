@@ -3,7 +3,7 @@
  *
  * It is found at run time (dlopen) and nothing else depends on it: gk_lt_open() says why it is
  * not there, and the caller goes on with gk_gemm_sm90() and gk_gemm_sm80().  Its fused GELU is
- * the tanh form alone, so activations are a pass of our own over the output, in place.
+ * only the tanh form, so activations are a pass of our own over the output, in place.
  *
  * Every function that can fail returns false (or -1) with the reason in err.  A struct gk_lt
  * belongs to the device that was current when it was opened and to one thread at a time.
@@ -27,7 +27,7 @@ enum {
 
 struct gk_lt; /* the library, opened */
 
-/* An algorithm as the library describes it: good for the same version of it alone. */
+/* An algorithm as the library describes it: good only for the same version of it. */
 struct gk_lt_algo {
     uint64_t words[GK_LT_ALGO_WORDS];
     double us; /* a product's time where it was measured; else 0 */

@@ -12,7 +12,7 @@
  * comes in grains of 2 MiB, so nothing but the last grain of a region is ever lost, whatever
  * models come and go: addresses are many, and any free grain fits any region.
  *
- * The driver's functions are asked for by name, so that the plug-in links the runtime alone. */
+ * The driver's functions are asked for by name, so that the plug-in links only the runtime. */
 #include "engine/cuda/cuda_int.h"
 
 #include <assert.h>

@@ -197,20 +197,20 @@ static void forget_call(struct device_worker *w, const struct pending_call *c)
         *at = c->next;
 }
 
-enum rc worker_call(struct device_worker *w, struct msg_ask *ask, struct msg_answer *answer,
-                    int64_t ms, struct err *err)
+enum rc worker_call(struct device_worker *w, struct msg_request *request,
+                    struct msg_response *response, int64_t ms, struct err *err)
 {
     struct workers *ws = w->all;
     struct link *l = w->link;
     struct pending_call **at = &w->calls,
-                        c = { .next = *at, .number = ++ws->numbers, .answer = answer };
+                        c = { .next = *at, .number = ++ws->numbers, .response = response };
     int64_t until = clock_mono_ns() + (int64_t)ms * 1000000;
 
     assert(l->up);
     *at = &c;
-    ask->number = c.number;
+    request->number = c.number;
     l->refs++;
-    if (!fd_message_send(l->sock, ask, sizeof(*ask), -1))
+    if (!fd_message_send(l->sock, request, sizeof(*request), -1))
         link_lost(w, l, "takes no messages");
     while (!c.done && !c.lost && !ws->hurry)
         if (!clock_cond_wait(&ws->changed, &ws->lock, until) && !c.done && !c.lost) {
@@ -222,7 +222,7 @@ enum rc worker_call(struct device_worker *w, struct msg_ask *ask, struct msg_ans
     forget_call(w, &c);
     enum rc rc = RC_NODEV;
     if (c.done)
-        rc = msg_answer_rc(answer, err);
+        rc = msg_response_rc(response, err);
     else if (!c.lost)
         rc = err_set(err, RC_FAIL, "device '%s' is let go", w->device);
     else if (err)

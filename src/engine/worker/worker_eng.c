@@ -23,14 +23,14 @@ static struct proxy *proxy_of(struct eng *e)
 static enum rc ask_load(struct device_worker *w, struct proxy *p, struct err *err)
 {
     struct workers *ws = w->all;
-    struct msg_answer a;
+    struct msg_response a;
     enum rc rc = worker_up(w, err);
 
     if (rc != RC_OK)
         return rc;
-    p->ask.handle = ++ws->handles;
+    p->request.handle = ++ws->handles;
     struct link *l = w->link;
-    rc = worker_call(w, &p->ask, &a, ws->o.load_ms, err);
+    rc = worker_call(w, &p->request, &a, ws->o.load_ms, err);
     if (rc != RC_OK)
         return rc;
     p->link = w->link == l ? l : NULL;
@@ -49,8 +49,8 @@ static enum rc proxy_load(const struct model *m, const struct eng_opts *o, struc
     enum rc rc;
 
     assert(ws && o->device);
-    msg_ask_init(&p->ask, MSG_LOAD);
-    rc = msg_ask_model(&p->ask, m, o, err);
+    msg_request_init(&p->request, MSG_LOAD);
+    rc = msg_request_model(&p->request, m, o, err);
     pthread_mutex_lock(&ws->lock);
     p->worker = rc == RC_OK ? worker_of(ws, o->device, err) : NULL;
     if (p->worker)
@@ -70,7 +70,7 @@ static void proxy_unload(struct eng *e)
 {
     struct proxy *p = proxy_of(e), **at;
     struct device_worker *w;
-    struct msg_ask ask;
+    struct msg_request request;
 
     if (!p)
         return;
@@ -80,10 +80,10 @@ static void proxy_unload(struct eng *e)
         at = &(*at)->next;
     *at = p->next;
     if (w->link && (p->link == w->link || p->reload)) {
-        msg_ask_init(&ask, MSG_UNLOAD);
-        ask.handle = p->ask.handle;
-        ask.number = ++w->all->numbers;
-        if (!fd_message_send(w->link->sock, &ask, sizeof(ask), -1))
+        msg_request_init(&request, MSG_UNLOAD);
+        request.handle = p->request.handle;
+        request.number = ++w->all->numbers;
+        if (!fd_message_send(w->link->sock, &request, sizeof(request), -1))
             link_lost(w, w->link, "takes no messages");
     }
     for (size_t i = 0; i < p->flying_count; i++)
@@ -96,18 +96,18 @@ static void proxy_unload(struct eng *e)
 static uint64_t proxy_memory(const struct model *m, const struct eng_opts *o)
 {
     struct workers *ws = o->workers;
-    struct msg_answer a = { 0 };
-    struct msg_ask ask;
+    struct msg_response a = { 0 };
+    struct msg_request request;
     struct device_worker *w;
 
     assert(ws && o->device);
-    msg_ask_init(&ask, MSG_MEMORY);
-    if (msg_ask_model(&ask, m, o, NULL))
+    msg_request_init(&request, MSG_MEMORY);
+    if (msg_request_model(&request, m, o, NULL))
         return 0;
     pthread_mutex_lock(&ws->lock);
     w = worker_of(ws, o->device, NULL);
-    bool ok =
-        w && worker_up(w, NULL) == RC_OK && worker_call(w, &ask, &a, ws->o.load_ms, NULL) == RC_OK;
+    bool ok = w && worker_up(w, NULL) == RC_OK &&
+              worker_call(w, &request, &a, ws->o.load_ms, NULL) == RC_OK;
     pthread_mutex_unlock(&ws->lock);
     return ok ? a.bytes : 0;
 }
@@ -123,10 +123,10 @@ void proxy_reload(struct proxy *p, int64_t now_ms, size_t before)
 {
     struct device_worker *w = p->worker;
 
-    p->ask.number = ++w->all->numbers;
-    p->reload = p->ask.number;
+    p->request.number = ++w->all->numbers;
+    p->reload = p->request.number;
     p->reload_ms = now_ms + w->all->o.load_ms * (int64_t)(before + 1);
-    if (!fd_message_send(w->link->sock, &p->ask, sizeof(p->ask), -1)) {
+    if (!fd_message_send(w->link->sock, &p->request, sizeof(p->request), -1)) {
         p->reload = 0; /* many at once: it is asked again */
         p->reload_ms = now_ms + WORKER_TURN_MS;
     }
@@ -134,22 +134,22 @@ void proxy_reload(struct proxy *p, int64_t now_ms, size_t before)
 
 static void take_back(struct proxy *p)
 {
-    struct msg_ask ask;
+    struct msg_request request;
 
-    msg_ask_init(&ask, MSG_UNLOAD);
-    ask.handle = p->ask.handle;
-    ask.number = ++p->worker->all->numbers;
-    (void)fd_message_send(p->worker->link->sock, &ask, sizeof(ask), -1);
+    msg_request_init(&request, MSG_UNLOAD);
+    request.handle = p->request.handle;
+    request.number = ++p->worker->all->numbers;
+    (void)fd_message_send(p->worker->link->sock, &request, sizeof(request), -1);
 }
 
-void proxy_reloaded(struct proxy *p, const struct msg_answer *a, int64_t now_ms)
+void proxy_reloaded(struct proxy *p, const struct msg_response *a, int64_t now_ms)
 {
     struct device_worker *w = p->worker;
 
     p->reload = 0;
     p->why = (struct err){ 0 };
     p->reload_ms = now_ms + WORKER_RELOAD_MS;
-    enum rc rc = msg_answer_rc(a, &p->why);
+    enum rc rc = msg_response_rc(a, &p->why);
     if (rc == RC_OK && a->identity != p->identity) {
         take_back(p);
         rc = err_set(&p->why, RC_NODEV,
@@ -336,7 +336,7 @@ static enum rc run_range(struct proxy *p, struct wring_post what, size_t first, 
 static struct wring_post post_of(const struct proxy *p, const struct eng_batch *b,
                                  enum eng_want want)
 {
-    return (struct wring_post){ .handle = p->ask.handle,
+    return (struct wring_post){ .handle = p->request.handle,
                                 .want = want,
                                 .width = (uint32_t)eng_width(p->eng.model, want),
                                 .batch = b };

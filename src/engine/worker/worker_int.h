@@ -10,7 +10,7 @@
  * Invariants.
  *  1. One lock guards workers, links and models.  It is held for list work and for messages that
  *     go at once; nobody waits for a process under it.  A link's own lock guards its tickets.
- *  2. Processes are started and reaped by the watching thread alone: a worker dies with the
+ *  2. Processes are started and reaped only by the watching thread: a worker dies with the
  *     thread that started it.
  *  3. A link is lost once, under the lock: the reason is written before the flag is set.  Its
  *     memory lives until the last batch that is in it has been given up.
@@ -65,7 +65,7 @@ struct pending_call { /* somebody waits for a reply; on that one's stack */
     struct pending_call *next;
     uint32_t number;
     bool done, lost;
-    struct msg_answer *answer;
+    struct msg_response *response;
 };
 
 struct plugin_kind { /* a plug-in */
@@ -106,14 +106,14 @@ struct proxy {      /* a model in a worker */
     struct eng eng; /* first: the two are one */
     struct device_worker *worker;
     struct proxy *next;
-    struct msg_ask ask; /* what it was loaded with */
-    struct link *link;  /* that has it, not a reference: compared alone; NULL: none */
-    uint32_t reload;    /* the message that asks for it again; 0: none is on its way */
-    int64_t reload_ms;  /* too late then, or not before when none is on its way */
-    uint64_t identity;  /* of its files */
+    struct msg_request request; /* what it was loaded with */
+    struct link *link;          /* that has it, not a reference: only compared; NULL: none */
+    uint32_t reload;            /* the message that asks for it again; 0: none is on its way */
+    int64_t reload_ms;          /* too late then, or not before when none is on its way */
+    uint64_t identity;          /* of its files */
     char describe[MSG_TEXT_MAX];
     struct err why; /* it could not be loaded again */
-    /* the lane's thread's own */
+    /* of the thread of the device's queue */
     struct posted_batch flying[ENG_IN_FLIGHT];
     size_t flying_count;
     int64_t usual_ns; /* for which it waited lately */
@@ -151,8 +151,8 @@ enum rc workers_known(struct workers *w, const char *device, const struct eng_op
 struct device_worker *worker_of(struct workers *ws, const char *device, struct err *err); /* made */
 enum rc worker_up(struct device_worker *w, struct err *err) MUST_USE; /* started; waits */
 /* Sends and waits for the reply; a worker that does not answer is lost. */
-enum rc worker_call(struct device_worker *w, struct msg_ask *ask, struct msg_answer *answer,
-                    int64_t ms, struct err *err) MUST_USE;
+enum rc worker_call(struct device_worker *w, struct msg_request *request,
+                    struct msg_response *response, int64_t ms, struct err *err) MUST_USE;
 void workers_wake(struct workers *ws);
 void workers_say(struct workers *ws, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
@@ -173,6 +173,6 @@ void *workers_watch(void *workers);
 /* ---- worker_eng.c */
 extern const struct eng_ops worker_ops;                            /* but for `name` and `about` */
 void proxy_reload(struct proxy *p, int64_t now_ms, size_t before); /* the lock is held */
-void proxy_reloaded(struct proxy *p, const struct msg_answer *a, int64_t now_ms);
+void proxy_reloaded(struct proxy *p, const struct msg_response *a, int64_t now_ms);
 
 #endif

@@ -51,7 +51,7 @@ static enum rc start_process(struct device_worker *w, struct link *l, struct err
 {
     char name[] = "stoker", command[] = "serve", option[] = "--worker", number[4];
     char *argv[] = { name, command, option, number, NULL };
-    struct msg_ask setup;
+    struct msg_request setup;
     struct socket_ends e;
 
     (void)snprintf(number, sizeof(number), "%d", LINK_FD);
@@ -59,7 +59,7 @@ static enum rc start_process(struct device_worker *w, struct link *l, struct err
         return err->code;
     l->sock = e.sock[0];
     l->talk = e.talk[0];
-    msg_ask_init(&setup, MSG_SETUP);
+    msg_request_init(&setup, MSG_SETUP);
     (void)str_copy(setup.device, sizeof(setup.device), w->device);
     bool sent = fd_message_send(l->sock, &setup, sizeof(setup), l->ring.fd);
     const int fds[] = { -1, e.talk[1], e.talk[1], e.sock[1] };

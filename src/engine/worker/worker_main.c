@@ -97,42 +97,42 @@ static void loaded_free(struct loaded_model *m)
 }
 
 /* As the owner has it: what its options change, and no more. */
-static enum rc open_model(struct proc *p, const struct msg_ask *ask, struct model **out,
+static enum rc open_model(struct proc *p, const struct msg_request *request, struct model **out,
                           struct err *err)
 {
     wring_beat(&p->ring, WRING_CONTROL, WORKER_OPEN_MODEL);
-    enum rc rc = model_open(ask->dir, out, err);
+    enum rc rc = model_open(request->dir, out, err);
     if (rc == RC_OK) {
-        (*out)->pool = (enum model_pool)ask->pool;
-        (*out)->normalize = ask->normalize;
+        (*out)->pool = (enum model_pool)request->pool;
+        (*out)->normalize = request->normalize;
     }
     return rc;
 }
 
-static struct eng_opts opts_of(const struct msg_ask *ask)
+static struct eng_opts opts_of(const struct msg_request *request)
 {
-    return (struct eng_opts){ .device = ask->device,
-                              .dtype = (enum eng_dtype)ask->dtype,
-                              .threads = ask->threads,
-                              .isa = ask->isa[0] ? ask->isa : NULL,
-                              .invariant = ask->invariant,
-                              .timed = ask->timed };
+    return (struct eng_opts){ .device = request->device,
+                              .dtype = (enum eng_dtype)request->dtype,
+                              .threads = request->threads,
+                              .isa = request->isa[0] ? request->isa : NULL,
+                              .invariant = request->invariant,
+                              .timed = request->timed };
 }
 
 /* Weights that were written while they were read may be half of the one and half of the other.
  * Their identity is what is in them: a model that is loaded again after a loss of the process must
  * be the same, whatever the times of its files say. */
-static enum rc read_model(struct proc *p, const struct msg_ask *ask, struct loaded_model *m,
+static enum rc read_model(struct proc *p, const struct msg_request *request, struct loaded_model *m,
                           uint64_t *identity, struct err *err)
 {
-    struct eng_opts o = opts_of(ask);
+    struct eng_opts o = opts_of(request);
     struct files *before = NULL, *after = NULL;
     struct files_task *sums = NULL;
     uint8_t digest[SHA256_BYTES];
-    enum rc rc = files_look(ask->dir, &before, err);
+    enum rc rc = files_look(request->dir, &before, err);
 
     if (rc == RC_OK)
-        rc = open_model(p, ask, &m->model, err);
+        rc = open_model(p, request, &m->model, err);
     if (rc == RC_OK) {
         sums = files_sum_begin(before, m->model, NULL);
         wring_beat(&p->ring, WRING_CONTROL, WORKER_LOAD);
@@ -143,7 +143,7 @@ static enum rc read_model(struct proc *p, const struct msg_ask *ask, struct load
     else
         files_sum_drop(sums);
     if (rc == RC_OK)
-        rc = files_look(ask->dir, &after, err);
+        rc = files_look(request->dir, &after, err);
     if (rc == RC_OK && files_differ(before, after))
         rc = err_set(err, RC_FAIL, "file '%s' changed while the model was loading",
                      files_differ(before, after));
@@ -159,17 +159,17 @@ static enum rc read_model(struct proc *p, const struct msg_ask *ask, struct load
     return rc;
 }
 
-static enum rc load_model(struct proc *p, const struct msg_ask *ask, struct msg_answer *a,
+static enum rc load_model(struct proc *p, const struct msg_request *request, struct msg_response *a,
                           struct err *err)
 {
     struct loaded_model *m;
     enum rc rc;
 
-    if (p->model_count == WORKER_MODELS_MAX || find_model(p, ask->handle, false))
+    if (p->model_count == WORKER_MODELS_MAX || find_model(p, request->handle, false))
         return err_set(err, RC_LIMIT, "the worker has %zu models already", p->model_count);
     m = xcalloc(1, sizeof(*m));
-    m->handle = ask->handle;
-    rc = read_model(p, ask, m, &a->identity, err);
+    m->handle = request->handle;
+    rc = read_model(p, request, m, &a->identity, err);
     if (rc != RC_OK) {
         loaded_free(m);
         return rc;
@@ -200,12 +200,12 @@ static void unload_model(struct proc *p, uint32_t handle)
     (void)malloc_trim(0);
 }
 
-static enum rc count_memory(struct proc *p, const struct msg_ask *ask, struct msg_answer *a,
-                            struct err *err)
+static enum rc count_memory(struct proc *p, const struct msg_request *request,
+                            struct msg_response *a, struct err *err)
 {
-    struct eng_opts o = opts_of(ask);
+    struct eng_opts o = opts_of(request);
     struct model *m = NULL;
-    enum rc rc = open_model(p, ask, &m, err);
+    enum rc rc = open_model(p, request, &m, err);
 
     if (rc != RC_OK)
         return rc;
@@ -217,22 +217,22 @@ static enum rc count_memory(struct proc *p, const struct msg_ask *ask, struct ms
 
 /* ---- the control thread */
 
-static void send_answer(struct proc *p, const struct msg_ask *ask)
+static void send_answer(struct proc *p, const struct msg_request *request)
 {
     struct err err = { 0 };
-    struct msg_answer a;
+    struct msg_response a;
     enum rc rc = RC_OK;
 
-    msg_answer_init(&a, MSG_REPLY);
-    a.number = ask->number;
-    if (ask->kind == MSG_LOAD)
-        rc = load_model(p, ask, &a, &err);
-    else if (ask->kind == MSG_MEMORY)
-        rc = count_memory(p, ask, &a, &err);
-    else if (ask->kind == MSG_UNLOAD)
-        unload_model(p, ask->handle);
+    msg_response_init(&a, MSG_REPLY);
+    a.number = request->number;
+    if (request->kind == MSG_LOAD)
+        rc = load_model(p, request, &a, &err);
+    else if (request->kind == MSG_MEMORY)
+        rc = count_memory(p, request, &a, &err);
+    else if (request->kind == MSG_UNLOAD)
+        unload_model(p, request->handle);
     if (rc != RC_OK)
-        msg_answer_error(&a, rc, &err);
+        msg_response_error(&a, rc, &err);
     wring_beat(&p->ring, WRING_CONTROL, WORKER_IDLE);
     if (!fd_message_send(p->sock, &a, sizeof(a), -1))
         leave_process(0);
@@ -241,16 +241,16 @@ static void send_answer(struct proc *p, const struct msg_ask *ask)
 static void *control_main(void *arg)
 {
     struct proc *p = arg;
-    struct msg_ask ask, raw;
+    struct msg_request request, raw;
 
     for (;;) {
         ssize_t n = fd_message_receive(p->sock, &raw, sizeof(raw), NULL);
 
         if (n <= 0)
             leave_process(0);
-        if (!msg_ask_read(&raw, (size_t)n, &ask))
+        if (!msg_request_read(&raw, (size_t)n, &request))
             leave_process(MAIN_STATUS_MESSAGE);
-        send_answer(p, &ask);
+        send_answer(p, &request);
     }
     return NULL;
 }
@@ -367,18 +367,18 @@ static void NORETURN run_batches(struct proc *p)
 static bool set_up(struct proc *p)
 {
     struct pollfd ready = { .fd = p->sock, .events = POLLIN };
-    struct msg_ask raw, ask;
+    struct msg_request raw, request;
     struct err err = { 0 };
     int fd = -1;
 
     if (poll(&ready, 1, MAIN_SETUP_MS) <= 0)
         return false;
     ssize_t n = fd_message_receive(p->sock, &raw, sizeof(raw), &fd);
-    bool ok = n > 0 && msg_ask_read(&raw, (size_t)n, &ask) && ask.kind == MSG_SETUP && fd >= 0 &&
-              wring_open(fd, &p->ring, &err) == RC_OK;
+    bool ok = n > 0 && msg_request_read(&raw, (size_t)n, &request) && request.kind == MSG_SETUP &&
+              fd >= 0 && wring_open(fd, &p->ring, &err) == RC_OK;
     if (fd >= 0)
         close(fd);
-    return ok && str_copy(p->device, sizeof(p->device), ask.device);
+    return ok && str_copy(p->device, sizeof(p->device), request.device);
 }
 
 /* What lists of processes show: "stoker-cuda:0". */
@@ -392,14 +392,14 @@ static void take_name(const char *device)
 
 static bool say_hello(struct proc *p)
 {
-    struct msg_answer a;
+    struct msg_response a;
     struct err err = { 0 };
 
-    msg_answer_init(&a, MSG_HELLO);
+    msg_response_init(&a, MSG_HELLO);
     wring_beat(&p->ring, WRING_BATCHES, WORKER_OPEN_PLUGIN);
     enum rc rc = plugin_engine(p->device, &p->ops, &err);
     if (rc != RC_OK) {
-        msg_answer_error(&a, rc, &err);
+        msg_response_error(&a, rc, &err);
     } else {
         wring_beat(&p->ring, WRING_BATCHES, WORKER_ASK_DEVICES);
         size_t count = eng_ops_count(p->ops);

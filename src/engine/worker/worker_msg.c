@@ -9,18 +9,18 @@ enum { MSG_MAGIC = 0x73746b6d };
 
 /* ---- making */
 
-void msg_ask_init(struct msg_ask *m, enum msg_kind kind)
+void msg_request_init(struct msg_request *m, enum msg_kind kind)
 {
-    *m = (struct msg_ask){ .magic = MSG_MAGIC, .kind = kind };
+    *m = (struct msg_request){ .magic = MSG_MAGIC, .kind = kind };
 }
 
-void msg_answer_init(struct msg_answer *m, enum msg_kind kind)
+void msg_response_init(struct msg_response *m, enum msg_kind kind)
 {
-    *m = (struct msg_answer){ .magic = MSG_MAGIC, .kind = kind };
+    *m = (struct msg_response){ .magic = MSG_MAGIC, .kind = kind };
 }
 
-enum rc msg_ask_model(struct msg_ask *m, const struct model *net, const struct eng_opts *o,
-                      struct err *err)
+enum rc msg_request_model(struct msg_request *m, const struct model *net, const struct eng_opts *o,
+                          struct err *err)
 {
     static_assert(sizeof(struct eng_opts) == 40, "an option that is new must travel too");
     if (!str_copy(m->dir, sizeof(m->dir), net->dir) ||
@@ -36,7 +36,7 @@ enum rc msg_ask_model(struct msg_ask *m, const struct model *net, const struct e
     return RC_OK;
 }
 
-void msg_answer_error(struct msg_answer *m, enum rc rc, const struct err *err)
+void msg_response_error(struct msg_response *m, enum rc rc, const struct err *err)
 {
     m->rc = (int32_t)rc;
     (void)str_copy(m->msg, sizeof(m->msg), err->msg);
@@ -50,9 +50,9 @@ static bool ends_within(const char *s, size_t cap)
     return memchr(s, '\0', cap) != NULL;
 }
 
-bool msg_ask_read(const void *data, size_t len, struct msg_ask *out)
+bool msg_request_read(const void *data, size_t len, struct msg_request *out)
 {
-    struct msg_ask m;
+    struct msg_request m;
 
     if (len != sizeof(m))
         return false;
@@ -66,9 +66,9 @@ bool msg_ask_read(const void *data, size_t len, struct msg_ask *out)
     return true;
 }
 
-bool msg_answer_read(const void *data, size_t len, struct msg_answer *out)
+bool msg_response_read(const void *data, size_t len, struct msg_response *out)
 {
-    struct msg_answer m;
+    struct msg_response m;
 
     if (len != sizeof(m))
         return false;
@@ -88,7 +88,7 @@ bool msg_answer_read(const void *data, size_t len, struct msg_answer *out)
     return true;
 }
 
-enum rc msg_answer_rc(const struct msg_answer *m, struct err *err)
+enum rc msg_response_rc(const struct msg_response *m, struct err *err)
 {
     if (m->rc == RC_OK)
         return RC_OK;

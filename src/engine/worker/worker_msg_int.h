@@ -23,7 +23,7 @@ enum {
 
 enum msg_kind { MSG_SETUP = 1, MSG_LOAD, MSG_UNLOAD, MSG_MEMORY, MSG_HELLO, MSG_REPLY };
 
-struct msg_ask { /* to the worker */
+struct msg_request { /* to the worker */
     uint32_t magic, kind, number, handle;
     uint32_t dtype, pool, normalize;
     int32_t threads;
@@ -33,7 +33,7 @@ struct msg_ask { /* to the worker */
     char dir[MSG_DIR_MAX];
 };
 
-struct msg_answer { /* from the worker */
+struct msg_response { /* from the worker */
     uint32_t magic, kind, number;
     int32_t rc;
     uint64_t bytes;    /* of memory */
@@ -46,17 +46,17 @@ struct msg_answer { /* from the worker */
 };
 
 /* All zero but for magic and kind. */
-void msg_ask_init(struct msg_ask *m, enum msg_kind kind);
-void msg_answer_init(struct msg_answer *m, enum msg_kind kind);
+void msg_request_init(struct msg_request *m, enum msg_kind kind);
+void msg_response_init(struct msg_response *m, enum msg_kind kind);
 /* The options of a model and what of it is otherwise than its files say. */
-enum rc msg_ask_model(struct msg_ask *m, const struct model *net, const struct eng_opts *o,
-                      struct err *err) MUST_USE;
-void msg_answer_error(struct msg_answer *m, enum rc rc, const struct err *err);
+enum rc msg_request_model(struct msg_request *m, const struct model *net, const struct eng_opts *o,
+                          struct err *err) MUST_USE;
+void msg_response_error(struct msg_response *m, enum rc rc, const struct err *err);
 
 /* Packets as they came: false when they are not one. */
-bool msg_ask_read(const void *data, size_t len, struct msg_ask *out);
-bool msg_answer_read(const void *data, size_t len, struct msg_answer *out);
+bool msg_request_read(const void *data, size_t len, struct msg_request *out);
+bool msg_response_read(const void *data, size_t len, struct msg_response *out);
 /* The answer's code, with its words in *err. */
-enum rc msg_answer_rc(const struct msg_answer *m, struct err *err);
+enum rc msg_response_rc(const struct msg_response *m, struct err *err);
 
 #endif

@@ -47,7 +47,7 @@ static void start_worker(struct device_worker *w, int64_t now_ms)
     pthread_cond_broadcast(&w->all->changed);
 }
 
-static void greet_worker(struct device_worker *w, struct link *l, const struct msg_answer *a,
+static void greet_worker(struct device_worker *w, struct link *l, const struct msg_response *a,
                          int64_t now_ms)
 {
     struct plugin_kind *k = w->kind;
@@ -70,22 +70,22 @@ static void greet_worker(struct device_worker *w, struct link *l, const struct m
 }
 
 /* It found no device: the reason is its own, and of use to who asked. */
-static void start_refused(struct device_worker *w, struct link *l, const struct msg_answer *a)
+static void start_refused(struct device_worker *w, struct link *l, const struct msg_response *a)
 {
     struct err why = { 0 };
 
-    (void)msg_answer_rc(a, &why);
+    (void)msg_response_rc(a, &why);
     link_lost(w, l, "has no device: %s", why.msg);
     w->why = why;
 }
 
 /* ---- hearing */
 
-static void take_reply(struct device_worker *w, const struct msg_answer *a, int64_t now_ms)
+static void take_reply(struct device_worker *w, const struct msg_response *a, int64_t now_ms)
 {
     for (struct pending_call *c = w->calls; c; c = c->next)
         if (c->number == a->number && !c->done) {
-            *c->answer = *a;
+            *c->response = *a;
             c->done = true;
             pthread_cond_broadcast(&w->all->changed);
             return;
@@ -99,7 +99,7 @@ static void take_reply(struct device_worker *w, const struct msg_answer *a, int6
 
 static void hear_link(struct device_worker *w, struct link *l, int64_t now_ms)
 {
-    struct msg_answer raw, a;
+    struct msg_response raw, a;
 
     for (size_t i = 0; i < WATCH_PACKETS_MAX && !atomic_load(&l->lost); i++) {
         ssize_t n = fd_message_receive(l->sock, &raw, sizeof(raw), NULL);
@@ -110,7 +110,7 @@ static void hear_link(struct device_worker *w, struct link *l, int64_t now_ms)
             l->closed_ms = l->closed_ms ? l->closed_ms : now_ms;
             return;
         }
-        if (!msg_answer_read(&raw, (size_t)n, &a) || (a.kind == MSG_HELLO) == l->up)
+        if (!msg_response_read(&raw, (size_t)n, &a) || (a.kind == MSG_HELLO) == l->up)
             link_lost(w, l, "sends what nobody understands");
         else if (a.kind == MSG_REPLY)
             take_reply(w, &a, now_ms);

@@ -56,7 +56,7 @@ struct verify_talk { /* how far it is; all NULL: nobody listens */
 enum rc verify_model(const struct model *m, const struct verify_talk *talk, struct verify *out,
                      struct err *err) MUST_USE;
 void verify_release(struct verify *v);
-/* The files alone, without their sums: for a list of sizes. */
+/* Only the files, without their sums: for a list of sizes. */
 enum rc verify_list(const char *dir, struct verify *out, struct err *err) MUST_USE;
 
 #endif

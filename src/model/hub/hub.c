@@ -94,8 +94,8 @@ enum rc hub_status(const struct hub_fetch *h, const struct web_reply *r, const c
     return err_set(err, RC_FAIL, "the Hub answered %d about '%s'", r->status, what);
 }
 
-enum rc hub_ask(struct hub_fetch *h, struct web *w, struct web_request *q, struct web_reply *out,
-                struct err *err)
+enum rc hub_request(struct hub_fetch *h, struct web *w, struct web_request *q,
+                    struct web_reply *out, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -194,7 +194,7 @@ static enum rc read_token(struct hub_job *j, struct err *err)
 }
 
 /* ---- which files ---- */
-static enum rc ask_list(struct hub_job *j, struct web *w, struct err *err)
+static enum rc request_list(struct hub_job *j, struct web *w, struct err *err)
 {
     struct buf path = { 0 };
     struct web_request q = { .accept = "application/json",
@@ -207,7 +207,7 @@ static enum rc ask_list(struct hub_job *j, struct web *w, struct err *err)
     hub_add_quoted(&path, j->h.name.revision, false);
     buf_adds(&path, "?blobs=true");
     q.path = buf_str(&path);
-    rc = hub_ask(&j->h, w, &q, &r, err);
+    rc = hub_request(&j->h, w, &q, &r, err);
     if (!rc) {
         j->refused = r.status >= 400 && r.status < 500 && r.status != 429;
         rc = hub_status(&j->h, &r, j->h.name.repo, err);
@@ -250,7 +250,7 @@ static enum rc read_head(const struct hub_job *j, const struct web_reply *r, str
 /* Digest and size of a file, where the list had it without them.  Large files are answered with a
  * link to where they lie, and the headers that tell them stand beside it; a link without them is
  * another name of the repository. */
-static enum rc ask_file(struct hub_job *j, struct web *w, struct hub_file *f, struct err *err)
+static enum rc request_file(struct hub_job *j, struct web *w, struct hub_file *f, struct err *err)
 {
     struct buf path = { 0 };
     struct web_request q = { .method = "HEAD", .body_max = WEB_ERROR_BYTES_MAX };
@@ -262,10 +262,10 @@ static enum rc ask_file(struct hub_job *j, struct web *w, struct hub_file *f, st
         return RC_OK;
     hub_file_path(&j->h, f->path, &path);
     q.path = buf_str(&path);
-    rc = hub_ask(&j->h, w, &q, &r, err);
+    rc = hub_request(&j->h, w, &q, &r, err);
     if (!rc && r.status / 100 == 3 && !web_header(&r, "X-Linked-Etag", linked, sizeof(linked))) {
         q.links = WEB_LINKS_HERE;
-        rc = hub_ask(&j->h, w, &q, &r, err);
+        rc = hub_request(&j->h, w, &q, &r, err);
     }
     if (!rc && r.status / 100 != 3)
         rc = hub_status(&j->h, &r, f->path, err);
@@ -288,7 +288,7 @@ static enum rc read_modules(struct hub_job *j, struct web *w, const char **folde
     *count = 0;
     if (!f)
         return RC_OK;
-    rc = ask_file(j, w, f, err);
+    rc = request_file(j, w, f, err);
     if (!rc && f->bytes > HUB_MODULES_BYTES_MAX)
         rc = err_set(err, RC_LIMIT, "modules.json is longer than %d bytes", HUB_MODULES_BYTES_MAX);
     if (!rc)
@@ -355,7 +355,7 @@ static enum rc choose_files(struct hub_job *j, struct web *w, struct err *err)
         if (++j->wanted > HUB_FILES_MAX)
             return err_set(err, RC_LIMIT, "model '%s' has more than %d files", j->h.name.repo,
                            HUB_FILES_MAX);
-        rc = ask_file(j, w, f, err);
+        rc = request_file(j, w, f, err);
         if (!rc && f->bytes > (int64_t)HUB_SIZE_MAX_GIB << 30)
             rc = err_set(err, RC_LIMIT, "'%s' is larger than %d GiB", f->path, HUB_SIZE_MAX_GIB);
         if (!rc) {
@@ -480,7 +480,7 @@ static enum rc fetch_model(struct hub_job *j, struct hub_result *out, struct err
 {
     struct web *w = web_new(&j->h.trust);
     char blobs[FILE_PATH_MAX];
-    enum rc rc = ask_list(j, w, err);
+    enum rc rc = request_list(j, w, err);
 
     if (!rc)
         rc = hub_blob_path(&j->h.cache, "", "", blobs, sizeof(blobs), err);

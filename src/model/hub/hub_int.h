@@ -87,8 +87,8 @@ void hub_file_path(const struct hub_fetch *h, const char *file, struct buf *out)
 enum rc hub_status(const struct hub_fetch *h, const struct web_reply *r, const char *what,
                    struct err *err) MUST_USE;
 /* Sends once more what may work later: 5xx, 429, broken connections.  In hub.c. */
-enum rc hub_ask(struct hub_fetch *h, struct web *w, struct web_request *q, struct web_reply *out,
-                struct err *err) MUST_USE;
+enum rc hub_request(struct hub_fetch *h, struct web *w, struct web_request *q,
+                    struct web_reply *out, struct err *err) MUST_USE;
 /* Before try `n` (from 1); `after_s` as the server asked, -1: not. */
 void hub_pause(const struct hub_fetch *h, int n, int64_t after_s);
 enum rc hub_blob_fetch(struct hub_fetch *h, struct web *w, const struct hub_file *f,

@@ -46,7 +46,7 @@ enum rc tokenizer_parse(const char *json, size_t len, const char *name,
                         const struct tok_rules *rules, struct tokenizer **out, struct err *err)
 {
     struct tokenizer *t = xcalloc(1, sizeof(*t));
-    struct err own = { 0 }, *e = err ? err : &own;
+    struct err none = { 0 }, *e = err ? err : &none;
     struct json_reader vocab = { "model", "vocab", tok_read_vocab, t };
     struct arena tree = { 0 };
     struct json *root = NULL;
@@ -183,7 +183,7 @@ void tok_scratch_free(struct tok_scratch *s)
     if (!s)
         return;
     for (int i = 0; i < 2; i++) {
-        free(s->clean[i].own);
+        free(s->clean[i].copy);
         free(s->clean[i].fixes);
         free(s->items[i].v);
         free(s->spaces[i]);

@@ -70,8 +70,8 @@ static void own_add(struct tok_clean *c, const char *p, size_t len)
 {
     if (!len)
         return;
-    TOK_ROOM(c->own, c->len, c->own_cap, len);
-    memcpy(c->own + c->len, p, len);
+    TOK_ROOM(c->copy, c->len, c->copy_cap, len);
+    memcpy(c->copy + c->len, p, len);
     c->len += len;
 }
 
@@ -97,7 +97,7 @@ static void clean_text(struct tok_clean *c, struct tok_text text)
         own_add(c, text.p + i, good);
         i += good;
     }
-    c->p = c->own;
+    c->p = c->copy;
 }
 
 uint32_t tok_unclean(const struct tok_clean *c, uint32_t at)

@@ -74,8 +74,8 @@ struct tok_fix { /* a bad sequence: U+FFFD at `at` of the clean text was `len` b
 struct tok_clean { /* one text, made valid */
     const char *p;
     size_t len;
-    char *own; /* the copy, when there were bad sequences */
-    size_t own_cap;
+    char *copy; /* when there were bad sequences */
+    size_t copy_cap;
     struct tok_fix *fixes;
     size_t fixes_n, fixes_cap;
 };

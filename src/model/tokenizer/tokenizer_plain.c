@@ -152,7 +152,7 @@ void tok_plain_encode(const struct tokenizer *t, struct tok_scratch *s, size_t b
 
     TOK_ROOM(s->bytes, (size_t)0, s->bytes_cap, (end - begin + 1) * (1 + t->mark_len));
     for (size_t i = begin, word; i < end && !tok_has_enough(s);) {
-        bool space = s->at[i] == ' ', own = space && !t->plain_split; /* it becomes the mark */
+        bool space = s->at[i] == ' ', marked = space && !t->plain_split; /* it becomes the mark */
         uint32_t start = len;
 
         word = i += space;
@@ -161,8 +161,9 @@ void tok_plain_encode(const struct tokenizer *t, struct tok_scratch *s, size_t b
         for (; i < end && s->at[i] != ' '; i++)
             s->bytes[len++] = s->at[i];
         w.spans[w.n] = (struct unigram_span){ start, len };
-        w.from[w.n++] = (struct plain_word){ (uint32_t)word, (uint32_t)(own ? word - 1 : word),
-                                             (uint32_t)(own ? word : behind_first(s->at, word)) };
+        w.from[w.n++] =
+            (struct plain_word){ (uint32_t)word, (uint32_t)(marked ? word - 1 : word),
+                                 (uint32_t)(marked ? word : behind_first(s->at, word)) };
         if (w.n == WORDS)
             flush_words(t, s, &w);
     }

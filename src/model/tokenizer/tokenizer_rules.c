@@ -95,14 +95,14 @@ bool tok_class_is_pieces(const struct tok_rules *r)
 
 struct tok_token tok_named(const struct tok_rules *r, enum tok_name name, bool by_class)
 {
-    const char *const *own = r->class == TOK_CLASS_BERT    ? names_bert
-                             : r->class == TOK_CLASS_MPNET ? names_mpnet
-                                                           : names_xlmr;
+    const char *const *names = r->class == TOK_CLASS_BERT    ? names_bert
+                               : r->class == TOK_CLASS_MPNET ? names_mpnet
+                                                             : names_xlmr;
     struct tok_token t = r->named[name];
 
     assert(name < TOK_NAMES);
     if (!t.text && by_class && !r->nameless[name])
-        t = (struct tok_token){ .text = own[name], .bare = true, .special = true };
+        t = (struct tok_token){ .text = names[name], .bare = true, .special = true };
     if (by_class && t.bare && name == TOK_MASK &&
         (r->class == TOK_CLASS_MPNET || r->class == TOK_CLASS_CAMEMBERT))
         t.lstrip = true; /* takes the space before it */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer_tokens: which tokens are found in a text as they stand, and with what ids.
  *
- *   tokenizer.json alone   its added_tokens, in their order
+ *   only tokenizer.json    its added_tokens, in their order
  *   TokenizersBackend      these, then added_tokens_decoder, then the special tokens
  *   a class of its own     added_tokens_decoder; or, where that is not given, added_tokens.json and
  *                          tokenizer.json's, by id; then the special tokens, its own defaults too
@@ -139,8 +139,8 @@ static void list_promote(const struct tokenizer *t, const struct tok_rules *r, s
 static void list_specials(const struct tokenizer *t, const struct tok_rules *r,
                           struct token_list *out)
 {
-    bool own = t->by_class && r->class == TOK_CLASS_CAMEMBERT && !r->more_set;
-    size_t count = own ? ARRAY_SIZE(camembert) : 0, listed = out->count;
+    bool builtin = t->by_class && r->class == TOK_CLASS_CAMEMBERT && !r->more_set;
+    size_t count = builtin ? ARRAY_SIZE(camembert) : 0, listed = out->count;
 
     for (int n = 0; n < TOK_NAMES; n++) {
         struct tok_token k = tok_named(r, (enum tok_name)n, t->by_class);

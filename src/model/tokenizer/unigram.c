@@ -43,7 +43,7 @@ enum { GROUP_BYTES = 256 }; /* which end with the one that has these bytes toget
 
 struct unigram {
     const struct vocab *v;
-    struct vocab own;         /* what unigram_new() was given */
+    struct vocab copy;        /* what unigram_new() was given */
     struct vocab_table table; /* by text */
     uint64_t *lengths;        /* owned: bit min(characters, 63), by the first two of them */
     uint64_t *fours;          /* owned: a bit for the first four characters of longer pieces */
@@ -358,9 +358,9 @@ enum rc unigram_new(const struct unigram_piece *pieces, size_t count, uint32_t u
                     bool byte_fallback, struct unigram **out, struct err *err)
 {
     struct unigram *u = xcalloc(1, sizeof(*u));
-    enum rc rc = pieces_copy(&u->own, pieces, count, err);
+    enum rc rc = pieces_copy(&u->copy, pieces, count, err);
 
-    u->v = &u->own;
+    u->v = &u->copy;
     return finish_new(u, rc ? rc : build_model(u, unk_id, byte_fallback, err), out);
 }
 
@@ -368,7 +368,7 @@ void unigram_free(struct unigram *u)
 {
     if (!u)
         return;
-    vocab_release(&u->own);
+    vocab_release(&u->copy);
     vocab_table_release(&u->table);
     free(u->lengths);
     free(u->fours);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* unigram: the Unigram model and its Precompiled normaliser, for the tokenizer alone. */
+/* unigram: the Unigram model and its Precompiled normaliser, for the tokenizer only. */
 #ifndef MODEL_TOKENIZER_UNIGRAM_INT_H
 #define MODEL_TOKENIZER_UNIGRAM_INT_H
 #include "base/err.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum {
-    SPARE = 512,      /* units and ids beyond those asked for */
+    HEADROOM = 512,   /* units and ids beyond those asked for */
     ID_BYTES = 16,    /* about what an entry takes in a file */
     PROBES_MAX = 1024 /* slots looked at for one entry; a fair file needs some dozens */
 };
@@ -24,9 +24,9 @@ void vocab_reserve(struct vocab *v, size_t bytes)
 {
     assert(!v->units && !v->at);
     v->used = 1;
-    v->cap = bytes / VOCAB_UNIT * 2 + SPARE;
+    v->cap = bytes / VOCAB_UNIT * 2 + HEADROOM;
     v->units = xlarge(v->cap * VOCAB_UNIT);
-    v->at_cap = bytes / ID_BYTES + SPARE;
+    v->at_cap = bytes / ID_BYTES + HEADROOM;
     v->at = xcalloc(v->at_cap, sizeof(*v->at));
 }
 
@@ -35,13 +35,13 @@ void vocab_grow(struct vocab *v, size_t units)
     if (!v->used)
         v->used = 1;
     assert(v->used + units <= UINT32_MAX); /* TOK_FILE_MAX bounds it */
-    v->cap = (v->used + units) * 2 + SPARE;
+    v->cap = (v->used + units) * 2 + HEADROOM;
     v->units = xreallocarray(v->units, v->cap, VOCAB_UNIT);
 }
 
 void vocab_ids(struct vocab *v, uint32_t id)
 {
-    size_t cap = v->at_cap ? v->at_cap : SPARE;
+    size_t cap = v->at_cap ? v->at_cap : HEADROOM;
 
     while (cap <= id)
         cap *= 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* unicode_tables_int: the shape of the generated tables, for the unicode files alone.
+/* unicode_tables_int: the shape of the generated tables, for the unicode files only.
  *
  * A code point's kind is found in three steps: uni_top[c >> 12] names a row of 64 in
  * uni_mid, that names a leaf of 64 letters, and uni_kinds[letter] is the word of UNI_K_*

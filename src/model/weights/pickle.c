@@ -109,17 +109,17 @@ static enum rc take_line(struct pickle_machine *m, const char **out)
 /* --- stack --- */
 static enum rc push_value(struct pickle_machine *m, struct value v)
 {
-    struct value *own;
+    struct value *kept;
 
     if (m->depth == PICKLE_STACK_MAX || m->values == PICKLE_VALUES_MAX)
         return err_set(m->err, RC_LIMIT, "pickle: more than %d values at byte %zu",
                        m->depth == PICKLE_STACK_MAX ? PICKLE_STACK_MAX : PICKLE_VALUES_MAX,
                        m->op_at);
     m->values++;
-    own = arena_new(m->arena, struct value);
-    *own = v;
+    kept = arena_new(m->arena, struct value);
+    *kept = v;
     VEC_GROW(m->stack, m->depth, m->stack_cap);
-    m->stack[m->depth++] = own;
+    m->stack[m->depth++] = kept;
     return RC_OK;
 }
 

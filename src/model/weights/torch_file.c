@@ -150,7 +150,7 @@ static enum rc old_storages(const struct torch_file *f, uint64_t at, uint64_t *b
     return RC_OK;
 }
 
-/* Every storage of the pickle is in f->pickle.storages: tensors come of those alone. */
+/* Every storage of the pickle is in f->pickle.storages: tensors come only of those. */
 static void old_places(struct torch_file *f, const uint64_t *begins)
 {
     size_t n = f->pickle.storages_count;

@@ -56,7 +56,7 @@ struct gk_gemm {
     bool pdl;
 };
 
-/* wgmma and the tensor copy engine; sm_90 alone.  One order of sums whatever m is: a row has
+/* wgmma and the tensor copy engine; only sm_90.  One order of sums whatever m is: a row has
  * the same bits in every batch. */
 cudaError_t gk_gemm_sm90(const struct gk_gemm *g, cudaStream_t s);
 /* mma.sync and cp.async; sm_80 and everything newer; f16 and bf16.  The same promise. */
@@ -161,7 +161,7 @@ cudaError_t gk_add_norm(const struct gk_norm *n, cudaStream_t s);
 /* ---- a feed-forward block in one kernel: x = LN(x + w2 act(w1 x + b1) + b2) ---- */
 struct gk_ffn {
     enum gk_type type; /* of x, w1 and w2: f16 or bf16; sums are f32 */
-    enum gk_act act;   /* GELU (erf) alone */
+    enum gk_act act;   /* only GELU (erf) */
     int m;             /* rows, at most */
     const int32_t *rows;
     int hidden, ffn;      /* hidden: 256 or 384, without padding; ffn: a multiple of GK_PAD */
@@ -173,7 +173,7 @@ struct gk_ffn {
     float eps;
     bool pdl;
 };
-/* Whether gk_ffn_sm90() serves such a block; looks at type, act, hidden and ffn alone.  It takes
+/* Whether gk_ffn_sm90() serves such a block; looks at type, act, hidden and ffn only.  It takes
  * the same time for any number of rows up to 128 a multiprocessor, then for twice that, and so
  * on: on an H200 it pays from some 14000 rows on, most with few left over from 16896. */
 bool gk_ffn_sm90_can(const struct gk_ffn *f);

@@ -13,7 +13,7 @@
  * Both compute the same bits, since the statistics are those of the chunks in either: mean of
  * each chunk and squared distances from it by the same shuffles, then merged in order, in f32.
  *
- * Parts of a product (few rows alone) are added in their order, then the bias, then x.  The
+ * Parts of a product (only few rows) are added in their order, then the bias, then x.  The
  * second of the launch bounds is there for the registers it grants: with fewer the compiler
  * waits for one part before it asks for the next, and each costs a trip to L2. */
 #include "engine/cuda/kernels/gk_dev.cuh"
