@@ -26,6 +26,13 @@ static inline LargestIntegralType check_failed(const char *cond, const char *fil
 
 /* AUTO(buf_release) struct buf b = { 0 };  is released where its block ends. */
 #define AUTO(release) __attribute__((cleanup(release)))
+/* AUTO_OF(metrics_free, metrics);  once in a file, then  AUTO(metrics_free_at) struct metrics *m. */
+#define AUTO_OF(free_fn, type)                                                                     \
+    static inline void free_fn##_at(struct type **p)                                               \
+    {                                                                                              \
+        free_fn(*p);                                                                               \
+    }                                                                                              \
+    struct type
 
 /* TEST_MAIN(cmocka_unit_test(a), cmocka_unit_test(b)) */
 #define TEST_MAIN(...)                                                                             \

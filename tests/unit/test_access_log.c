@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+AUTO_OF(metrics_free, metrics);
+
 enum { LOG_BYTES_MAX = 64 << 20 };
 
 static char dir[] = "/tmp/test_access_log.XXXXXX";
@@ -84,7 +86,7 @@ static char *read_log(const char *path)
 TEST(line)
 {
     struct access_record r = record_of(7);
-    struct buf out = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
 
     access_line(&r, &out);
     assert_string_equal(
@@ -106,7 +108,6 @@ TEST(line)
         "\"items\":0,\"tokens\":0,\"bytes_in\":0,\"bytes_out\":0,\"queue_ms\":null,"
         "\"run_ms\":null,\"total_ms\":null,\"error\":\"overloaded\",\"request_id\":null,"
         "\"traceparent\":null,\"gone\":true}\n");
-    buf_release(&out);
 }
 
 TEST(texts_from_outside_stay_on_their_line)
@@ -166,7 +167,7 @@ TEST(written_in_order_and_appended)
 /* A pipe that nobody reads stops the log's thread, not its producers. */
 TEST(full_ring_drops_and_counts)
 {
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct access *a;
     uint64_t kept = 0, dropped = 0, lines = 0;
     char path[64], chunk[4096];
@@ -196,7 +197,6 @@ TEST(full_ring_drops_and_counts)
     assert_int_equal(lines, kept);
     access_close(a);
     close(fds[0]);
-    metrics_free(m);
 }
 
 TEST(rotation)
@@ -274,7 +274,7 @@ static void on_trouble(void *arg, const char *path, const char *why, uint64_t lo
 TEST(a_full_disk_is_told_once)
 {
     struct troubles t = { 0 };
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct access_opts o = {
         .path = in_dir("full"), .metrics = m, .on_trouble = on_trouble, .arg = &t
     };
@@ -299,13 +299,12 @@ TEST(a_full_disk_is_told_once)
         assert_int_equal(t.lost, 3);
         assert_int_equal(count_of(m, "stoker_access_log_written_total"), 1);
     }
-    metrics_free(m);
 }
 
 TEST(faults)
 {
     struct access_opts o = { .path = "/nowhere/at/all" };
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct access_record r = record_of(1);
     struct access *a = NULL;
     struct err err = { 0 };
@@ -321,7 +320,6 @@ TEST(faults)
         access_close(a);
         assert_int_equal(count_of(m, "stoker_access_log_lost_total"), 2);
     }
-    metrics_free(m);
 }
 
 enum { PRODUCERS = 8, EACH = 4000 };

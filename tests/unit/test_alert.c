@@ -9,6 +9,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+AUTO_OF(alerts_free, alerts);
+AUTO_OF(telemetry_free, telemetry);
+
 #define TEMP                                                                                       \
     .name = "Hot", .metric = "gpu.temp", .threshold = 85, .clear = NAN, .unit = "C",               \
     .summary = "GPU {gpu} at {value}"
@@ -18,7 +21,7 @@ TEST(fires_after_for_and_resolves)
 {
     struct alert_rule r = { TEMP, .for_ns = 60 * SEC };
     struct alert_active x[4];
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
@@ -37,13 +40,12 @@ TEST(fires_after_for_and_resolves)
     CHECK(alerts_list(s.a, x, 4) == 1 && x[0].state == ALERT_RESOLVED);
     sim_run(&s, 900);
     CHECK(alerts_list(s.a, x, 4) == 0 && s.fired == 1 && s.resolved == 1);
-    sim_end(&s);
 }
 
 TEST(hysteresis_and_keep)
 {
     struct alert_rule r = { TEMP, .keep_ns = 30 * SEC };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     r.clear = 80;
     sim_start_hot(&s, &r);
@@ -58,13 +60,12 @@ TEST(hysteresis_and_keep)
     CHECK(s.resolved == 0);
     sim_step(&s, SEC);
     CHECK(s.resolved == 1 && s.fired == 1);
-    sim_end(&s);
 }
 
 TEST(flapping_never_fires_nor_resolves)
 {
     struct alert_rule r = { TEMP, .for_ns = 10 * SEC, .keep_ns = 10 * SEC };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start_hot(&s, &r);
     for (int i = 0; i < 1000; i++) {
@@ -77,14 +78,13 @@ TEST(flapping_never_fires_nor_resolves)
         sim_hold(&s, i % 8 ? 70 : 90, 1);
     }
     CHECK(s.fired == 1 && s.resolved == 0);
-    sim_end(&s);
 }
 
 TEST(unknown_neither_fires_nor_resolves)
 {
     struct alert_rule r = { TEMP, .for_ns = 10 * SEC, .keep_ns = 10 * SEC };
     struct alert_active x[2];
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start_hot(&s, &r);
     sim_hold(&s, 90, 6); /* held 5 s */
@@ -104,13 +104,12 @@ TEST(unknown_neither_fires_nor_resolves)
     sim_hold(&s, 90, 3); /* a pending one whose value stays away is forgotten */
     sim_hold(&s, NAN, 700);
     CHECK(alerts_list(s.a, x, 2) == 0 && s.fired == 1);
-    sim_end(&s);
 }
 
 TEST(clock_jumps)
 {
     struct alert_rule r = { TEMP, .for_ns = 300 * SEC };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start_hot(&s, &r);
     sim_hold(&s, 90, 10);
@@ -121,7 +120,6 @@ TEST(clock_jumps)
     CHECK(s.fired == 0);
     sim_run(&s, 2);
     CHECK(s.fired == 1);
-    sim_end(&s);
 }
 
 /* ---- forms */
@@ -135,7 +133,7 @@ TEST(rate_with_resets_and_gaps)
                             .clear = NAN,
                             .unit = "/s",
                             .summary = "{value} on {device}/{port}, {nothing} {" };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, &r, 1);
     sim_series(&s, "port.symbol_error", "device", "mlx5_0", "port", "1", NULL);
@@ -154,14 +152,13 @@ TEST(rate_with_resets_and_gaps)
     CHECK(!strcmp(s.last.summary + strcspn(s.last.summary, " "), " on mlx5_0/1, ? {"));
     sim_run(&s, 120);
     CHECK(s.resolved == 1);
-    sim_end(&s);
 }
 
 /* A disk that is unmounted, a job that has ended: its source goes on, without it. */
 TEST(what_is_gone_resolves_and_says_so)
 {
     struct alert_rule r = { TEMP, .for_ns = 0, .keep_ns = 10 * SEC };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start_hot(&s, &r);
     sim_hold(&s, 90, 5);
@@ -174,14 +171,13 @@ TEST(what_is_gone_resolves_and_says_so)
     CHECK(s.fired == 2 && !s.last.gone);
     sim_hold(&s, 60, 12);
     CHECK(s.resolved == 2 && !s.last.gone);
-    sim_end(&s);
 }
 
 /* A source that is silent may hang: its subjects are not gone for that. */
 TEST(what_a_silent_source_had_is_kept_longer)
 {
     struct alert_rule r = { TEMP, .for_ns = 0, .keep_ns = 10 * SEC };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start_hot(&s, &r);
     sim_hold(&s, 90, 5);
@@ -192,7 +188,6 @@ TEST(what_a_silent_source_had_is_kept_longer)
     for (int i = 0; i < 120; i++)
         alerts_turn(s.a, s.now += SEC, sim_changed, &s);
     CHECK(s.resolved == 1 && s.last.gone);
-    sim_end(&s);
 }
 
 static void keep_subject(void *arg, const struct alert_active *x)
@@ -215,10 +210,10 @@ TEST(a_series_that_is_anothers_ends_under_its_own_labels)
                             .unit = "B",
                             .summary = "{pid}" };
     const struct telemetry_metric *m = telemetry_metric("process.gpu.memory");
-    struct telemetry *t = telemetry_new(256);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(256);
     unsigned source = telemetry_source(t, "gpu");
-    struct alerts *a = alerts_new(&r, 1, t);
-    struct buf said = { 0 };
+    AUTO(alerts_free_at) struct alerts *a = alerts_new(&r, 1, t);
+    AUTO(buf_release) struct buf said = { 0 };
     char pid[16];
 
     for (int turn = 0; turn < 200; turn++) {
@@ -232,9 +227,6 @@ TEST(a_series_that_is_anothers_ends_under_its_own_labels)
     }
     CHECK(strstr(buf_str(&said), "gpu=0 pid=1 ") != NULL);
     CHECK(strstr(buf_str(&said), "gpu=0 pid=200 ") == NULL);
-    buf_release(&said);
-    alerts_free(a);
-    telemetry_free(t);
 }
 
 /* Twenty seconds of work, twenty without a process: busy 40 % of the time it works in. */
@@ -242,7 +234,7 @@ TEST(bursts_of_work_are_work)
 {
     size_t n;
     const struct alert_rule *all = alert_defaults(&n), *r = all;
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     while (strcmp(r->name, "GpuUtilizationLow") != 0)
         r++;
@@ -265,7 +257,6 @@ TEST(bursts_of_work_are_work)
     s.value[0] = s.value[1] = 0;
     sim_run(&s, 3600);
     CHECK(s.fired == 1); /* its end is no low utilisation */
-    sim_end(&s);
 }
 
 TEST(one_is_not_many)
@@ -301,7 +292,7 @@ TEST(the_words_follow_the_value)
 {
     struct alert_rule r = { TEMP, .for_ns = 10 * SEC, .keep_ns = 10 * SEC };
     struct alert_active x[2];
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     r.summary = "at {value}";
     sim_start_hot(&s, &r);
@@ -316,7 +307,6 @@ TEST(the_words_follow_the_value)
     CHECK(alerts_list(s.a, x, 2) == 1 && !strcmp(x[0].summary, "at 97 °C"));
     sim_hold(&s, 50, 12);
     CHECK(s.resolved == 1 && !strcmp(s.last.summary, "at 50 °C"));
-    sim_end(&s);
 }
 
 /* The agent counts from zero: what is there at its first second has happened under its eyes. */
@@ -330,7 +320,7 @@ TEST(increase_from_zero_counts_the_first_second)
                             .clear = NAN,
                             .unit = "1",
                             .summary = "{xid}" };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.xid.total", "gpu", "0", "xid", "79", NULL);
@@ -338,7 +328,6 @@ TEST(increase_from_zero_counts_the_first_second)
     CHECK(s.fired == 1);
     sim_run(&s, 700);
     CHECK(s.fired == 1 && s.resolved == 1);
-    sim_end(&s);
 }
 
 TEST(increase_from_zero_counts_what_appears)
@@ -362,7 +351,7 @@ TEST(increase_from_zero_counts_what_appears)
           .unit = "1",
           .summary = "{xid}" },
     };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, r, 2);
     alerts_played(s.a);
@@ -379,7 +368,6 @@ TEST(increase_from_zero_counts_what_appears)
     CHECK(s.fired == 2 && !strcmp(s.last.rule->name, "Other"));
     sim_run(&s, 660);
     CHECK(s.resolved == 2);
-    sim_end(&s);
 }
 
 /* "none in 15 minutes" is not known before. */
@@ -394,7 +382,7 @@ TEST(too_little_waits_for_the_whole_window)
                             .clear = NAN,
                             .unit = "1",
                             .summary = "{value}" };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, &r, 1);
     sim_series(&s, "job.step", "job", "new", NULL);
@@ -402,7 +390,6 @@ TEST(too_little_waits_for_the_whole_window)
     CHECK(s.fired == 0);
     sim_run(&s, 140);
     CHECK(s.fired == 1);
-    sim_end(&s);
 }
 
 TEST(mean_waits_for_half_a_window)
@@ -443,7 +430,7 @@ TEST(absent_means_known_once)
                             .for_ns = 60 * SEC,
                             .unit = "C",
                             .summary = "GPU {gpu}: {value}" };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start_hot(&s, &r);
     sim_run(&s, 600);
@@ -453,7 +440,6 @@ TEST(absent_means_known_once)
     CHECK(s.fired == 1 && !strcmp(s.last.summary, "GPU 0: unknown"));
     sim_hold(&s, 40, 1);
     CHECK(s.resolved == 1);
-    sim_end(&s);
 }
 
 TEST(ratio_and_guard_come_late)
@@ -467,7 +453,7 @@ TEST(ratio_and_guard_come_late)
                             .guard = "gpu.processes",
                             .guard_op = ALERT_ABOVE,
                             .summary = "{value}" };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.fb.used", "gpu", "1", NULL);
@@ -496,20 +482,18 @@ TEST(ratio_and_guard_come_late)
     s.value[3] = 1;
     sim_run(&s, 10);
     CHECK(s.fired == 1);
-    sim_end(&s);
 }
 
 TEST(rules_that_are_off_are_not_there)
 {
     struct alert_rule r = { TEMP, .off = true };
     struct alerts_stats st;
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start_hot(&s, &r);
     sim_hold(&s, 200, 10);
     alerts_stats(s.a, &st);
     CHECK(s.fired == 0 && st.tracks == 0);
-    sim_end(&s);
 }
 
 /* ---- each default rule */
@@ -820,7 +804,7 @@ TEST(lists_from_another_thread)
     struct alert_rule r = { TEMP };
     struct looker l = { 0 };
     pthread_t thread;
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, &r, 1);
     l.a = s.a;
@@ -838,7 +822,6 @@ TEST(lists_from_another_thread)
     atomic_store(&l.stop, true);
     pthread_join(thread, NULL);
     CHECK(s.fired == 800 && s.fired - s.resolved <= 8);
-    sim_end(&s);
 }
 
 TEST_MAIN(cmocka_unit_test(fires_after_for_and_resolves), cmocka_unit_test(hysteresis_and_keep),

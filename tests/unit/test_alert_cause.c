@@ -106,7 +106,7 @@ static void start(struct sim *s)
 
 TEST(a_gpu_off_the_bus_is_one_trouble)
 {
-    struct sim s;
+    AUTO(sim_end) struct sim s;
     size_t xid, lost, link, other;
 
     start(&s);
@@ -147,13 +147,12 @@ TEST(a_gpu_off_the_bus_is_one_trouble)
     look(&s);
     CHECK(!firing("GpuLost", 0) && !firing("GpuXidFatal", 0)->root_rule);
     CHECK(is_below(firing("NvlinkDown", 0), "GpuXidFatal"));
-    sim_end(&s);
 }
 
 /* Receivers know an alert by its labels: under others its end would be another's. */
 TEST(what_fired_before_its_root_keeps_its_labels)
 {
-    struct sim s;
+    AUTO(sim_end) struct sim s;
     size_t lost, link;
 
     start(&s);
@@ -174,12 +173,11 @@ TEST(what_fired_before_its_root_keeps_its_labels)
     CHECK(!firing("NvlinkDown", 0)->cause[0]);
     CHECK(firing("NvlinkDown", 0)->role == ALERT_ROLE_NONE);
     CHECK(str_eq(firing("GpuLost", 0)->cause, "gpu_lost:gpu=3"));
-    sim_end(&s);
 }
 
 TEST(a_hung_driver_is_one_for_all_gpus)
 {
-    struct sim s;
+    AUTO(sim_end) struct sim s;
     size_t n = 0;
 
     start(&s);
@@ -193,12 +191,11 @@ TEST(a_hung_driver_is_one_for_all_gpus)
         n += firing("GpuDriverHung", g)->root_rule == NULL;
     }
     CHECK(n == 1 && str_eq(firing("GpuDriverHung", 0)->follows, "GpuDriverHung (7)"));
-    sim_end(&s);
 }
 
 TEST(a_switch_is_one_for_all_gpus)
 {
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     start(&s);
     for (size_t g = 0; g < GPUS; g++) /* the GPUs are faster than the switch */
@@ -211,12 +208,11 @@ TEST(a_switch_is_one_for_all_gpus)
     for (size_t g = 0; g < GPUS; g++)
         CHECK(is_below(firing("GpuXidFatal", g), "NvswitchSxidFatal"));
     CHECK(str_eq(firing("NvswitchSxidFatal", 0)->follows, "GpuXidFatal (8)"));
-    sim_end(&s);
 }
 
 TEST(a_full_disk_and_what_was_there_before)
 {
-    struct sim s;
+    AUTO(sim_end) struct sim s;
     size_t step, room, other;
 
     start(&s);
@@ -237,7 +233,6 @@ TEST(a_full_disk_and_what_was_there_before)
     CHECK(is_below(firing("DiskSpaceLow", 0), "DiskFull"));
     CHECK(str_eq(firing("DiskSpaceLow", 0)->cause, "disk_full:mountpoint=/data"));
     CHECK(!firing("DiskSpaceLow", 1)->root_rule && !firing("TrainingStalled", 0)->root_rule);
-    sim_end(&s);
 }
 
 /* Rules are read again while a cause holds. */

@@ -45,7 +45,7 @@ TEST(it_fires_on_untold)
 {
     struct alert_rule r = { HOT };
     struct alert_active x[2];
-    struct sim s;
+    AUTO(sim_end) struct sim s;
     int64_t begun;
 
     fire(&s, &r, 1);
@@ -66,7 +66,6 @@ TEST(it_fires_on_untold)
     sim_hold(&s, 50, 2); /* it ended while nobody looked */
     CHECK(s.fired == 0 && s.resolved == 1 && !s.last.gone && s.last.fired_ns == begun);
     CHECK(restart(&s, &r, 1) == 0);
-    sim_end(&s);
 }
 
 TEST(without_a_series_it_is_gone)
@@ -106,7 +105,7 @@ TEST(an_increase_is_not_clear_before_its_window)
                             .clear = NAN,
                             .unit = "1",
                             .summary = "{value}" };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.xid.total", "gpu", "3", NULL);
@@ -119,7 +118,6 @@ TEST(an_increase_is_not_clear_before_its_window)
     CHECK(s.fired == 0 && s.resolved == 0);
     sim_run(&s, 2);
     CHECK(s.fired == 0 && s.resolved == 1 && !s.last.gone);
-    sim_end(&s);
 }
 
 TEST(a_rule_of_absence_stays)
@@ -127,7 +125,7 @@ TEST(a_rule_of_absence_stays)
     struct alert_rule r = {
         .name = "Absent", .metric = "gpu.temp", .how = ALERT_ABSENT, .clear = NAN, .summary = "no"
     };
-    struct sim s;
+    AUTO(sim_end) struct sim s;
 
     sim_start(&s, &r, 1);
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
@@ -140,7 +138,6 @@ TEST(a_rule_of_absence_stays)
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
     sim_hold(&s, 50, 2);
     CHECK(s.fired == 0 && s.resolved == 1 && !s.last.gone);
-    sim_end(&s);
 }
 
 /* ---- the sender's part */
@@ -236,7 +233,7 @@ TEST(damaged_lines_cost_themselves)
         "{\"waits_for\":\"x\",\"labels\":{},\"annotations\":{},\"starts_ms\":1,\"ends_ms\":-1}\n",
     };
     struct alert_rule r = { HOT };
-    struct buf text = { 0 };
+    AUTO(buf_release) struct buf text = { 0 };
     struct sim s;
     size_t kept;
 
@@ -249,7 +246,6 @@ TEST(damaged_lines_cost_themselves)
     sim_series(&s, "gpu.temp", "gpu", "3", NULL);
     sim_hold(&s, 91, 2);
     CHECK(s.fired == 0);
-    buf_release(&text);
     sim_end(&s);
 }
 

@@ -22,7 +22,7 @@ static enum rc read_table(struct arena *a, const char *text, const struct alert_
 TEST(a_row_becomes_a_rule)
 {
     const struct alert_rule *r = NULL;
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     size_t n = 0;
 
     CHECK(!read_table(&a,
@@ -38,7 +38,6 @@ TEST(a_row_becomes_a_rule)
     CHECK(str_eq(r[0].guard, "g.h") && r[0].guard_op == ALERT_NOT_EQUAL && r[0].guard_than == -3);
     CHECK(r[0].severity == ALERT_CRITICAL && str_eq(r[0].unit, "ratio"));
     CHECK(r[1].from_zero && r[1].how == ALERT_INCREASE && isnan(r[1].clear) && !r[1].of);
-    arena_release(&a);
 }
 
 TEST(bad_rows_are_told)
@@ -146,7 +145,7 @@ TEST(a_spec_changes_and_adds)
         "notify: {alertmanager: http://a:9093, command: [/bin/tell, \"it's\"], log: false}\n");
     const struct alert_rule *r = NULL, *x;
     struct alert_targets to;
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     size_t n = 0, defaults;
 
     (void)alert_defaults(&defaults);
@@ -182,15 +181,14 @@ TEST(a_spec_changes_and_adds)
     alert_targets_of(s, &a, &to);
     CHECK(str_eq(to.alertmanager, "http://a:9093") && !to.webhook && !to.log);
     CHECK(str_eq(to.command, "exec '/bin/tell' 'it'\\''s'"));
-    arena_release(&a);
     spec_free(s);
 }
 
 TEST(too_many_alerts_are_told)
 {
-    struct buf text = { 0 };
+    AUTO(buf_release) struct buf text = { 0 };
     const struct alert_rule *r = NULL;
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct err err = { 0 };
     struct spec *s;
     size_t n = 0, defaults;
@@ -203,9 +201,7 @@ TEST(too_many_alerts_are_told)
     s = parse(text.data);
     CHECK(alert_rules_of(s, &a, &r, &n, &err) == RC_LIMIT && n == defaults);
     CHECK(str_starts(err.msg, "x.yaml:") && strstr(err.msg, "more than 512 alerts"));
-    buf_release(&text);
     spec_free(s);
-    arena_release(&a);
 }
 
 TEST(bad_specs_are_told_with_their_place)
@@ -240,12 +236,11 @@ TEST(bad_specs_are_told_with_their_place)
 /* ---- Prometheus */
 static void writes(const struct alert_rule *r, enum prom_export_names names, const char *want)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     alert_prom_write(r, 1, names, &b);
     if (!strstr(buf_str(&b), want))
         fail_msg("no '%s' in\n%s", want, buf_str(&b));
-    buf_release(&b);
 }
 
 TEST(prometheus_forms)

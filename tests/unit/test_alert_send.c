@@ -163,7 +163,7 @@ static struct alert_sender_stats stats(struct box *b)
 
 TEST(alertmanager_gets_what_its_api_wants)
 {
-    struct arena a = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct json *v = NULL;
     const struct json *x;
     struct box b;
@@ -193,13 +193,12 @@ TEST(alertmanager_gets_what_its_api_wants)
     CHECK(!json_get(x, "status") && json_get(x, "endsAt"));
     CHECK(!json_parse(&a, seen.body[1], strlen(seen.body[1]), &v, NULL));
     CHECK(str_eq(json_str(json_get(json_at(v, 0), "endsAt")), "2026-09-21T14:14:20.000Z"));
-    arena_release(&a);
     box_end(&b);
 }
 
 TEST(alertmanager_is_told_again_while_it_fires)
 {
-    struct box b;
+    AUTO(box_end) struct box b;
 
     box_start(&b, M_OK);
     b.to.alertmanager = b.url;
@@ -213,13 +212,12 @@ TEST(alertmanager_is_told_again_while_it_fires)
     forget_seen();
     usleep(100000);
     CHECK(seen_alerts() == 0);
-    box_end(&b);
 }
 
 TEST(webhook_and_retries_lose_nothing)
 {
     enum { MANY = 50 };
-    struct box b;
+    AUTO(box_end) struct box b;
 
     box_start(&b, M_FAIL);
     b.to.webhook = b.url;
@@ -242,7 +240,6 @@ TEST(webhook_and_retries_lose_nothing)
         CHECK(strstr(seen.body[i], when));
     }
     CHECK(str_starts(seen.head[0], "POST / HTTP/1.1\r\n") && strstr(seen.body[0], "\"value\":90"));
-    box_end(&b);
 }
 
 static void write_text(const char *path, const char *text)
@@ -284,7 +281,7 @@ TEST(webhook_shows_its_token)
 
 TEST(what_is_refused_does_not_hold_up_the_rest)
 {
-    struct box b;
+    AUTO(box_end) struct box b;
 
     box_start(&b, M_REFUSE);
     b.to.webhook = b.url;
@@ -294,12 +291,11 @@ TEST(what_is_refused_does_not_hold_up_the_rest)
     atomic_store(&b.stub.mode, M_OK);
     add(&b, ALERT_RESOLVED, 0);
     WAIT_FOR(stats(&b).sent == 1);
-    box_end(&b);
 }
 
 TEST(a_refused_batch_goes_one_by_one)
 {
-    struct box b;
+    AUTO(box_end) struct box b;
 
     box_start(&b, M_FAIL);
     b.to.alertmanager = b.url;
@@ -309,7 +305,6 @@ TEST(a_refused_batch_goes_one_by_one)
     atomic_store(&b.stub.mode, M_REFUSE_MANY);
     WAIT_FOR(stats(&b).sent == 10);
     CHECK(stats(&b).failed == 0);
-    box_end(&b);
 }
 
 TEST(a_silent_receiver_holds_up_nobody_else)
@@ -338,7 +333,7 @@ TEST(a_silent_receiver_holds_up_nobody_else)
 
 TEST(nobody_there_at_first)
 {
-    struct box b;
+    AUTO(box_end) struct box b;
     int port;
 
     box_start(&b, M_OK);
@@ -351,14 +346,13 @@ TEST(nobody_there_at_first)
     CHECK(stats(&b).waiting == 1 && stats(&b).sent == 0);
     stub_start_at(&b.stub, port, answer);
     WAIT_FOR(stats(&b).sent == 1);
-    box_end(&b);
 }
 
 TEST(a_full_queue_drops_the_oldest_and_counts)
 {
     enum { TOO_MANY = ALERT_QUEUE_MAX + 100 };
     struct alert_sender_stats st;
-    struct box b;
+    AUTO(box_end) struct box b;
 
     box_start(&b, M_FAIL);
     b.to.webhook = b.url;
@@ -368,12 +362,11 @@ TEST(a_full_queue_drops_the_oldest_and_counts)
         add(&b, ALERT_FIRING, i);
     st = stats(&b);
     CHECK(st.waiting == ALERT_QUEUE_MAX && st.dropped == 100 && st.sent == 0);
-    box_end(&b);
 }
 
 TEST(the_end_waits_for_what_is_queued)
 {
-    struct box b;
+    AUTO(box_end) struct box b;
 
     box_start(&b, M_OK);
     b.to.alertmanager = b.url;
@@ -383,7 +376,6 @@ TEST(the_end_waits_for_what_is_queued)
     alert_sender_free(b.s, PATIENCE_MS);
     b.s = NULL;
     CHECK(seen_alerts() == 200);
-    box_end(&b);
 }
 
 TEST(a_command_that_fails_is_tried_again)

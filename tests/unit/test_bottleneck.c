@@ -15,6 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+AUTO_OF(telemetry_free, telemetry);
+AUTO_OF(window_free, window);
+
 /* A GPU with nothing to do on a quiet host, everything known. */
 static struct bottleneck_facts quiet(void)
 {
@@ -245,8 +248,8 @@ TEST(a_window_counts_rises_bits_and_quantiles)
 {
     static const char *const ids[] = { "gpu.clock_events", "gpu.util", "gpu.energy",
                                        "host.cpu.seconds|mode=idle", NULL };
-    struct window *w = window_new(ids, true);
-    struct telemetry *t = telemetry_new(0);
+    AUTO(window_free_at) struct window *w = window_new(ids, true);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     unsigned src = telemetry_source(t, "x");
     struct telemetry_label gpu[] = { { "gpu", "3" } };
     struct telemetry_label idle[] = { { "cpu", "0" }, { "mode", "idle" } },
@@ -280,8 +283,6 @@ TEST(a_window_counts_rises_bits_and_quantiles)
     CHECK(fabs(window_rate(window_find(w, "host.cpu.seconds", -1)) - 0.25) < 1e-9);
     window_next(w);
     CHECK(window_find(w, "gpu.util", 3) == NULL && window_from_ns(w) == 0);
-    telemetry_free(t);
-    window_free(w);
 }
 
 /* An id that was given to another process: the values of each are its own. */
@@ -317,7 +318,7 @@ TEST(a_window_of_processes_that_pass)
 TEST(kept_samples_are_thinned_evenly_and_bounded)
 {
     static const char *const ids[] = { "gpu.temp", NULL };
-    struct window *w = window_new(ids, true);
+    AUTO(window_free_at) struct window *w = window_new(ids, true);
     struct telemetry_label l = { "gpu", "0" };
     struct telemetry_series s = { .metric = telemetry_metric("gpu.temp"),
                                   .labels = &l,
@@ -329,13 +330,12 @@ TEST(kept_samples_are_thinned_evenly_and_bounded)
     CHECK(slot->kept_count <= WINDOW_KEPT_MAX && slot->kept_count >= WINDOW_KEPT_MAX / 4);
     CHECK(fabs(window_quantile(slot, 0.5) - 50000) < 200);
     CHECK(slot->count == 100000 && slot->max == 99999);
-    window_free(w);
 }
 
 TEST(series_beyond_the_limit_are_counted_alone)
 {
     static const char *const ids[] = { "process.gpu.memory", NULL };
-    struct window *w = window_new(ids, true);
+    AUTO(window_free_at) struct window *w = window_new(ids, true);
 
     for (int i = 0; i < WINDOW_SLOTS_MAX + 10; i++) {
         char pid[16];
@@ -347,14 +347,13 @@ TEST(series_beyond_the_limit_are_counted_alone)
         (void)window_slot(w, &s);
     }
     CHECK(window_count(w) == WINDOW_SLOTS_MAX && window_refused(w) == 10);
-    window_free(w);
 }
 
 /* The kernel's sum comes every two seconds: a second may show the waits of two. */
 TEST(a_share_of_time_is_no_more_than_one)
 {
-    struct window *w = window_new(bottleneck_metrics, false);
-    struct telemetry *t = telemetry_new(0);
+    AUTO(window_free_at) struct window *w = window_new(bottleneck_metrics, false);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     unsigned src = telemetry_source(t, "x");
     uint32_t id = telemetry_series(t, src, telemetry_metric("host.pressure.cpu.waiting"), NULL, 0);
     struct bottleneck_facts f;
@@ -367,8 +366,6 @@ TEST(a_share_of_time_is_no_more_than_one)
     }
     bottleneck_facts_of(w, -1, &f);
     CHECK(f.at[BOTTLENECK_F_PRESSURE_CPU] == 1);
-    telemetry_free(t);
-    window_free(w);
 }
 
 /* ---- recordings */
@@ -381,16 +378,14 @@ static bool take(void *arg, struct telemetry *t, int64_t time_ns)
 
 static void read_fixture(const char *name, struct bottleneck_report *out, struct recording_end *end)
 {
-    struct window *w = window_new(bottleneck_metrics, false);
-    struct telemetry *t = telemetry_new(0);
+    AUTO(window_free_at) struct window *w = window_new(bottleneck_metrics, false);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     char path[256];
 
     (void)snprintf(path, sizeof(path), "tests/fixtures/limits/%s.rec", name);
     struct recording_opts o = { .path = path, .into = t, .on_second = take, .arg = w };
     CHECK(recording_read(&o, end, NULL) == RC_OK);
     bottleneck_report(w, out);
-    telemetry_free(t);
-    window_free(w);
 }
 
 TEST(recordings_of_an_h200_give_their_class)
@@ -476,8 +471,8 @@ TEST(history_gives_the_verdict_of_the_recording)
 
 TEST(a_torn_or_wrong_file)
 {
-    struct window *w = window_new(bottleneck_metrics, false);
-    struct telemetry *t = telemetry_new(0);
+    AUTO(window_free_at) struct window *w = window_new(bottleneck_metrics, false);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     struct recording_opts o = { .path = "data/limits.csv", .into = t, .on_second = take, .arg = w };
     struct recording_end end;
     struct err err = { 0 };
@@ -486,8 +481,6 @@ TEST(a_torn_or_wrong_file)
     o.path = "tests/fixtures/limits/none.rec";
     err = (struct err){ 0 };
     CHECK(recording_read(&o, &end, &err) == RC_NODEV);
-    telemetry_free(t);
-    window_free(w);
 }
 
 TEST_MAIN(cmocka_unit_test(each_class_has_its_signs),

@@ -182,14 +182,13 @@ static void show(struct box *b)
 {
     static struct telemetry_event all[EVENTS];
     size_t n = telemetry_events(b->t, 0, all, EVENTS);
-    struct buf why = { 0 };
+    AUTO(buf_release) struct buf why = { 0 };
 
     gpu_child_why(b->c, &why);
     print_message("# state %d: %s\n", (int)gpu_child_state(b->c), buf_str(&why));
     for (size_t i = 0; i < n; i++)
         print_message("# event %s gpu %d: %s\n", telemetry_event_word(all[i].kind), all[i].gpu,
                       all[i].text);
-    buf_release(&why);
 }
 
 static bool runs(struct box *b)
@@ -243,7 +242,7 @@ TEST(an_h200_under_a_gemm)
         { "process.gpu.memory", 1048576000 },
         { "process.gpu.util", 98 },
     };
-    struct box b = begin("h200", "h200-gemm", "");
+    AUTO(end) struct box b = begin("h200", "h200-gemm", "");
 
     UNTIL(&b, runs(&b) && !isnan(value(&b, "gpu.prof.tensor", NULL, NULL)));
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -259,7 +258,6 @@ TEST(an_h200_under_a_gemm)
     CHECK(value(&b, "gpu.driver.call.max", "call", "nvmlInit_v2") > 0);
     CHECK(isnan(value(&b, "gpu.nvlink.tx_bytes", NULL, NULL))); /* it has none */
     CHECK(isnan(value(&b, "gpu.retired.sbe", NULL, NULL)));
-    end(&b);
 }
 
 TEST(labels_are_those_of_dcgm)
@@ -272,19 +270,18 @@ TEST(labels_are_those_of_dcgm)
                    { "device", "nvidia0" },
                    { "modelName", "NVIDIA H200" },
                    { "DCGM_FI_DRIVER_VERSION", "580.159.04" } };
-    struct box b = begin("h200", "h200-idle", "");
+    AUTO(end) struct box b = begin("h200", "h200-idle", "");
 
     UNTIL(&b, runs(&b));
     for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
         CHECK(value(&b, "gpu.temp", labels[i].name, labels[i].value) == 36);
-    end(&b);
 }
 
 TEST(processes_are_a_document)
 {
-    struct box b = begin("h200", "h200-gemm", "");
-    struct arena a = { 0 };
-    struct buf doc = { 0 };
+    AUTO(end) struct box b = begin("h200", "h200-gemm", "");
+    AUTO(arena_release) struct arena a = { 0 };
+    AUTO(buf_release) struct buf doc = { 0 };
     struct json *tree;
     const struct json *p;
 
@@ -305,14 +302,11 @@ TEST(processes_are_a_document)
     assert_string_equal(buf_str(&doc), "{\"0\":{\"hpc_job\":\"4711\"}}");
     gpu_child_release(b.c);
     UNTIL(&b, !telemetry_doc_copy(b.t, "gpu_labels", &doc)); /* nobody knows any more */
-    buf_release(&doc);
-    arena_release(&a);
-    end(&b);
 }
 
 TEST(eight_gpus_with_nvlink)
 {
-    struct box b = begin("dgx-h100", "dgx-h100", "");
+    AUTO(end) struct box b = begin("dgx-h100", "dgx-h100", "");
 
     UNTIL(&b, runs(&b) && value(&b, "gpu.nvlink.bandwidth", "gpu", "7") > 0);
     CHECK(value(&b, "gpu.count", NULL, NULL) == 8);
@@ -323,24 +317,22 @@ TEST(eight_gpus_with_nvlink)
     CHECK(value(&b, "link.speed", "nvlink", "17") == 26562);
     CHECK(value(&b, "link.tx_bytes", "nvlink", "17") >= 4096 * 1024.0);
     UNTIL(&b, near(value(&b, "gpu.prof.dram", "gpu", "5"), 0.8809));
-    end(&b);
 }
 
 TEST(mig_instances_are_series_of_their_own)
 {
-    struct box b = begin("h200-mig", "h200-mig", "");
+    AUTO(end) struct box b = begin("h200-mig", "h200-mig", "");
 
     UNTIL(&b, runs(&b) && !isnan(value(&b, "gpu.prof.sm", "GPU_I_ID", "13")));
     CHECK(value(&b, "gpu.fb.total", "GPU_I_PROFILE", "3g.71gb") == 75161927680);
     CHECK(value(&b, "gpu.fb.total", "GPU_I_ID", "5") == 37580963840);
     CHECK(isnan(value(&b, "gpu.util", NULL, NULL))); /* the driver does not tell it under MIG */
     CHECK(value(&b, "process.gpu.memory", "GPU_I_ID", "1") == 1048576000);
-    end(&b);
 }
 
 TEST(an_old_driver_tells_less)
 {
-    struct box b;
+    AUTO(end) struct box b;
 
     machine("a100-pcie", "h200-idle", "");
     setenv("FAKE_NVML_FAULT", "old", 1);
@@ -351,11 +343,11 @@ TEST(an_old_driver_tells_less)
     CHECK(isnan(value(&b, "gpu.fb.reserved", NULL, NULL)));
     CHECK(isnan(value(&b, "gpu.prof.tensor", NULL, NULL)));
     CHECK(value(&b, "gpu.clock_events", NULL, NULL) >= 0);
-    end(&b);
 }
 
 TEST(what_is_not_supported_is_asked_once)
 {
+    AUTO(end)
     struct box b = begin("dgx-h100", "h200-idle", ""); /* live values for the first GPU alone */
     static const char call[] = "nvmlDeviceGetEncoderUtilization";
 
@@ -363,13 +355,12 @@ TEST(what_is_not_supported_is_asked_once)
     CHECK(value(&b, "gpu.driver.calls", "call", "nvmlDeviceGetTemperatureV") >= 8 * 3);
     CHECK(value(&b, "gpu.driver.calls", "call", call) <=
           value(&b, "gpu.driver.calls", "call", "nvmlDeviceGetTemperatureV") / 8 + 7);
-    end(&b);
 }
 
 /* ---- events ---- */
 TEST(an_xid_is_an_event)
 {
-    struct box b = begin("dgx-h100", "dgx-h100", "");
+    AUTO(end) struct box b = begin("dgx-h100", "dgx-h100", "");
 
     UNTIL(&b, runs(&b));
     fault("xid:2:79:1");
@@ -377,29 +368,26 @@ TEST(an_xid_is_an_event)
     fault("xid:2:79:2,xid:2:31:3");
     UNTIL(&b, told(&b, TELEMETRY_EVENT_XID, "XID 79") == 2 &&
                   told(&b, TELEMETRY_EVENT_XID, "XID 31") == 1);
-    end(&b);
 }
 
 /* The events' set fails: samples go on. */
 TEST(events_that_fail_do_not_end_the_samples)
 {
-    struct box b = begin("h200", "h200-idle", "rc:nvmlEventSetWait_v2:-:999");
+    AUTO(end) struct box b = begin("h200", "h200-idle", "rc:nvmlEventSetWait_v2:-:999");
 
     UNTIL(&b, runs(&b) && told(&b, TELEMETRY_EVENT_AGENT, "events of the driver are not heard"));
     UNTIL(&b, value(&b, "gpu.driver.calls", "call", "nvmlDeviceGetTemperatureV") > 8);
     CHECK(value(&b, "gpu.driver.calls", "call", "nvmlEventSetWait_v2") <= 3);
-    end(&b);
 }
 
 TEST(a_recovery_action_is_an_event)
 {
-    struct box b = begin("trouble", "h200-idle", ""); /* GPU 3 asks for a reset */
+    AUTO(end) struct box b = begin("trouble", "h200-idle", ""); /* GPU 3 asks for a reset */
 
     UNTIL(&b, told(&b, TELEMETRY_EVENT_RECOVERY, "recovery action: GPU reset"));
     CHECK(value(&b, "gpu.recovery_action", "gpu", "3") == 1);
     UNTIL(&b, value(&b, "gpu.driver.calls", "call", "nvmlDeviceGetTemperatureV") > 8);
     CHECK(told(&b, TELEMETRY_EVENT_RECOVERY, "") == 1);
-    end(&b);
 }
 
 /* ---- hangs ---- */
@@ -412,7 +400,7 @@ static const char *const calls[] = {
 /* In whatever call the child stops: known by its name, over when it returns. */
 TEST(a_hang_in_any_call)
 {
-    struct box b;
+    AUTO(end) struct box b;
     bool used[ARRAY_SIZE(calls)] = { false };
     char text[128];
     size_t count = 0;
@@ -438,12 +426,11 @@ TEST(a_hang_in_any_call)
         UNTIL(&b, runs(&b));
     }
     CHECK(count > 30);
-    end(&b);
 }
 
 TEST(a_hang_says_where)
 {
-    struct box b = begin("h200", "h200-idle", "");
+    AUTO(end) struct box b = begin("h200", "h200-idle", "");
 
     UNTIL(&b, runs(&b));
     fault("hang:nvmlDeviceGetPowerUsage:0");
@@ -453,13 +440,12 @@ TEST(a_hang_says_where)
           told(&b, TELEMETRY_EVENT_HANG, "state ") == 1);
     CHECK(isnan(value(&b, "gpu.temp", NULL, NULL))); /* unknown, not what it was */
     CHECK(!telemetry_doc_copy(b.t, "processes", &(struct buf){ 0 }));
-    end(&b);
 }
 
 /* One GPU hangs: its child is left alone, the next one asks the others. */
 TEST(the_other_gpus_go_on)
 {
-    struct box b = begin("dgx-h100", "dgx-h100", "");
+    AUTO(end) struct box b = begin("dgx-h100", "dgx-h100", "");
 
     UNTIL(&b, runs(&b));
     fault("hang:nvmlDeviceGetTemperatureV:3");
@@ -475,12 +461,11 @@ TEST(the_other_gpus_go_on)
     UNTIL(&b, value(&b, "gpu.driver.abandoned", NULL, NULL) == 0);
     CHECK(told(&b, TELEMETRY_EVENT_HANG, "came to an end after") == 1);
     CHECK(!why_has(&b, "nvml"));
-    end(&b);
 }
 
 TEST(a_driver_that_hangs_whole_is_not_tried_for_ever)
 {
-    struct box b = begin("h200", "h200-idle", "hang:nvmlInit_v2");
+    AUTO(end) struct box b = begin("h200", "h200-idle", "hang:nvmlInit_v2");
     int64_t later;
 
     UNTIL(&b, told(&b, TELEMETRY_EVENT_HANG, "no more are started"));
@@ -492,7 +477,6 @@ TEST(a_driver_that_hangs_whole_is_not_tried_for_ever)
     CHECK(value(&b, "gpu.driver.abandoned", NULL, NULL) == GPU_ABANDONED_MAX);
     fault(""); /* they come back */
     UNTIL(&b, runs(&b) && value(&b, "gpu.driver.abandoned", NULL, NULL) == 0);
-    end(&b);
 }
 
 /* An agent whose child hangs, until it is killed. */
@@ -539,7 +523,7 @@ TEST(a_killed_agent_leaves_no_child_that_hangs)
 /* ---- what else can happen ---- */
 TEST(a_lost_gpu_is_unknown_and_the_others_go_on)
 {
-    struct box b = begin("dgx-h100", "dgx-h100", "");
+    AUTO(end) struct box b = begin("dgx-h100", "dgx-h100", "");
 
     UNTIL(&b, runs(&b) && value(&b, "gpu.temp", "gpu", "2") == 44);
     fault("lose:2");
@@ -554,12 +538,11 @@ TEST(a_lost_gpu_is_unknown_and_the_others_go_on)
     UNTIL(&b, value(&b, "gpu.temp", "gpu", "2") == 44);
     CHECK(told(&b, TELEMETRY_EVENT_GPU, "answers again") == 1);
     CHECK(told(&b, TELEMETRY_EVENT_GPU, "is lost") == 1);
-    end(&b);
 }
 
 TEST(a_driver_that_goes_away_underneath)
 {
-    struct box b = begin("h200", "h200-gemm", "");
+    AUTO(end) struct box b = begin("h200", "h200-gemm", "");
     double before;
 
     UNTIL(&b, value(&b, "gpu.energy", NULL, NULL) > 4234851); /* read twice */
@@ -570,12 +553,11 @@ TEST(a_driver_that_goes_away_underneath)
     fault("");
     UNTIL(&b, runs(&b));
     CHECK(value(&b, "gpu.energy", NULL, NULL) > before); /* although the driver counts anew */
-    end(&b);
 }
 
 TEST(a_library_of_another_version)
 {
-    struct box b = begin("h200", "h200-idle", "skew");
+    AUTO(end) struct box b = begin("h200", "h200-idle", "skew");
 
     UNTIL(&b, told(&b, TELEMETRY_EVENT_GPU, "driver and library are of two versions"));
     UNTIL(&b, gpu_child_state(b.c) == GPU_CHILD_NO_DRIVER);
@@ -586,13 +568,12 @@ TEST(a_library_of_another_version)
     UNTIL(&b, gpu_child_state(b.c) == GPU_CHILD_NO_DRIVER);
     fault("");
     UNTIL(&b, runs(&b));
-    end(&b);
 }
 
 TEST(no_driver_is_no_news)
 {
     struct telemetry_event e[4];
-    struct box b;
+    AUTO(end) struct box b;
 
     machine("h200", "h200-idle", "");
     b = begin_with("/nonexistent/libnvidia-ml.so.1", HANG_MS);
@@ -601,12 +582,11 @@ TEST(no_driver_is_no_news)
     CHECK(why_has(&b, "not found"));
     CHECK(value(&b, "gpu.driver.attached", NULL, NULL) == 0);
     CHECK(isnan(value(&b, "gpu.count", NULL, NULL)));
-    end(&b);
 }
 
 TEST(a_crash_is_told_and_tried_again)
 {
-    struct box b = begin("dgx-h100", "dgx-h100", "");
+    AUTO(end) struct box b = begin("dgx-h100", "dgx-h100", "");
 
     UNTIL(&b, runs(&b));
     fault("crash:nvmlDeviceGetUtilizationRates:5");
@@ -616,13 +596,12 @@ TEST(a_crash_is_told_and_tried_again)
     fault("");
     UNTIL(&b, runs(&b));
     UNTIL(&b, value(&b, "gpu.driver.restarts", NULL, NULL) >= 1);
-    end(&b);
 }
 
 /* ---- release and attach ---- */
 TEST(counters_go_on_after_a_release)
 {
-    struct box b = begin("h200", "h200-gemm", "");
+    AUTO(end) struct box b = begin("h200", "h200-gemm", "");
     double energy;
 
     UNTIL(&b, runs(&b));
@@ -640,7 +619,6 @@ TEST(counters_go_on_after_a_release)
     gpu_child_attach(b.c);
     UNTIL(&b, runs(&b));
     CHECK(value(&b, "gpu.energy", NULL, NULL) > energy);
-    end(&b);
 }
 
 /* ---- parts ---- */
@@ -666,8 +644,8 @@ TEST(every_row_has_a_metric)
 TEST(a_sample_by_call)
 {
     struct gpu_child_opts o = { .nvml = lib, .period_ms = 1 };
-    struct buf out = { 0 };
-    struct arena a = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
     struct json *doc;
 
     machine("h200", "h200-gemm", "");
@@ -677,8 +655,6 @@ TEST(a_sample_by_call)
     CHECK(json_get(json_get(doc, "usual"), "calls")->count > 10);
     CHECK(json_num(json_get(json_get(json_at(json_get(doc, "gpus"), 0), "metrics"), "gpu.temp"),
                    0) == 44);
-    buf_release(&out);
-    arena_release(&a);
 }
 
 /* ---- the program ---- */

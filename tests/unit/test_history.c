@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+AUTO_OF(telemetry_free, telemetry);
+
 #define T0 INT64_C(1763194320000000000) /* a minute's begin */
 #define S  INT64_C(1000000000)
 enum { SMALL = HISTORY_BYTES_MIN };
@@ -208,7 +210,7 @@ static bool same(double a, double b)
 /* ---- numbers as bits */
 static void check_code(const double *v, size_t n, size_t most)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     double *got = xcalloc(n + 1, sizeof(*got));
     size_t used;
     uint8_t *exact;
@@ -230,7 +232,6 @@ static void check_code(const double *v, size_t n, size_t most)
     }
     free(exact);
     free(got);
-    buf_release(&b);
 }
 
 static double value_of(int kind, size_t i, double before)
@@ -284,12 +285,11 @@ TEST(columns_of_whole_numbers)
 {
     static const int64_t ends[] = { INT64_MIN, INT64_MAX, 0, -1, 1, INT64_MIN, INT64_MIN };
     int64_t got[ARRAY_SIZE(ends)];
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     history_code_put_ints(&b, ends, ARRAY_SIZE(ends));
     CHECK(history_code_get_ints((uint8_t *)b.data, b.len, got, ARRAY_SIZE(ends)) == b.len);
     CHECK(!memcmp(ends, got, sizeof(ends)));
-    buf_release(&b);
 }
 
 TEST(damaged_columns)
@@ -863,7 +863,7 @@ TEST(truncated)
 {
     enum { MANY = 600 };
     const char *path = in_dir("short");
-    struct telemetry *t = table_of(WIDE, NULL);
+    AUTO(telemetry_free_at) struct telemetry *t = table_of(WIDE, NULL);
 
     for (int cut = 0; cut < 12; cut++) {
         struct history *r = open_ring(path, SMALL);
@@ -890,7 +890,6 @@ TEST(truncated)
         CHECK(!stat(path, &st) && st.st_size == SMALL);
         unlink(path);
     }
-    telemetry_free(t);
 }
 
 static void put_file(const char *path, const void *p, size_t n)
@@ -967,7 +966,7 @@ TEST(another_size)
     enum { MANY = 5000 };
     static const uint64_t sizes[] = { 12 << 20, 32 << 20, 8 << 20 };
     const char *path = in_dir("size");
-    struct telemetry *t = table_of(WIDE, NULL);
+    AUTO(telemetry_free_at) struct telemetry *t = table_of(WIDE, NULL);
     struct history *r = open_ring(path, 10 << 20);
     struct telemetry_event e = { .time_ns = T0, .kind = TELEMETRY_EVENT_XID, .gpu = 3, .code = 79 };
     struct history_stats st;
@@ -991,7 +990,6 @@ TEST(another_size)
     }
     CHECK(!file_exists(in_dir("size.ring-new")));
     unlink(in_dir("size"));
-    telemetry_free(t);
 }
 
 /* ---- events */

@@ -13,6 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+AUTO_OF(history_close, history);
+AUTO_OF(telemetry_free, telemetry);
+
 enum { SECONDS = 45, SERIES = 40, BYTES = 8 << 20 };
 #define T0 (INT64_C(1790000000) * 1000000000)
 #define S  INT64_C(1000000000)
@@ -38,12 +41,12 @@ static enum rc open_ring(const char *path, bool move, struct history **out, stru
 /* 45 s of 40 series, closed again. */
 static void make_history(const char *path)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     unsigned source = telemetry_source(t, "test");
     struct telemetry_event e = { .kind = TELEMETRY_EVENT_XID, .gpu = 1, .code = 79 };
     double v[SERIES];
     char gpu[8];
-    struct history *r = NULL;
+    AUTO(history_close_at) struct history *r = NULL;
 
     unlink(path);
     CHECK(open_ring(path, false, &r, NULL) == RC_OK);
@@ -60,8 +63,6 @@ static void make_history(const char *path)
     }
     e.time_ns = T0;
     CHECK(history_append_event(r, &e, NULL) == RC_OK);
-    history_close(r);
-    telemetry_free(t);
 }
 
 static bool count_points(void *arg, const struct telemetry_series *s, const struct history_point *p,
@@ -244,7 +245,7 @@ TEST(a_damaged_head_where_there_is_no_room)
 {
     struct rlimit all, few = { .rlim_cur = 1 << 20 };
     struct err err = { 0 };
-    struct history *r = NULL;
+    AUTO(history_close_at) struct history *r = NULL;
 
     make_history(in_dir("n"));
     flip_at(in_dir("n"), 20);
@@ -258,7 +259,6 @@ TEST(a_damaged_head_where_there_is_no_room)
     CHECK(strstr(err.msg, "could not ") && strstr(err.msg, "n.damaged' now"));
     CHECK(is_there(in_dir("n.damaged")) && !is_there(in_dir("n")));
     CHECK(open_ring(in_dir("n"), true, &r, &err) == RC_OK); /* as soon as there is */
-    history_close(r);
 }
 
 /* What a power cut leaves of a new file, and what is written behind the end of one that was cut
@@ -300,7 +300,7 @@ static void check_here(const struct history *r, const char *words)
 
 TEST(a_file_that_goes_under_us_is_noticed)
 {
-    struct history *r = NULL;
+    AUTO(history_close_at) struct history *r = NULL;
 
     make_history(in_dir("f"));
     CHECK(open_ring(in_dir("f"), true, &r, NULL) == RC_OK);
@@ -313,7 +313,6 @@ TEST(a_file_that_goes_under_us_is_noticed)
     check_here(r, "was removed");
     CHECK(close(open(in_dir("f"), O_WRONLY | O_CREAT, 0600)) == 0);
     check_here(r, "another file is in the place");
-    history_close(r);
 }
 
 TEST(what_is_no_history_stays)

@@ -60,17 +60,16 @@ TEST(odd_numbers_are_unknown)
 
 static void doc_has(struct host *h, const char *text)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     CHECK(telemetry_doc_copy(h->t, "jobs", &b) == (text != NULL));
     if (text && !strstr(buf_str(&b), text))
         fail_msg("no '%s' in %s", text, buf_str(&b));
-    buf_release(&b);
 }
 
 TEST(a_job_comes_and_goes)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
     void *s;
 
     host_open(&h, NULL);
@@ -119,7 +118,6 @@ TEST(a_job_comes_and_goes)
     assert_int_equal(host_known(&h), 0);
     doc_has(&h, NULL);
     collect_jobs.close(s);
-    host_close(&h);
 }
 
 /* A rank's own work of a step, a file a rank; rank 2 works half as long again. */
@@ -140,7 +138,7 @@ static void put_ranks(struct host *h, int count, double slow)
 
 TEST(the_slow_rank_of_a_node)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
     void *s;
 
     host_open(&h, NULL);
@@ -159,7 +157,6 @@ TEST(the_slow_rank_of_a_node)
     collect_jobs.sample(s, h.t, NOW + 700 * SECOND); /* silent: nobody is slow */
     UNKNOWN(&h, "stoker_job_rank_lag_ratio", L ",rank=10,gpu=2");
     collect_jobs.close(s);
-    host_close(&h);
 }
 
 TEST(hostile_files)

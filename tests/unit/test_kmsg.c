@@ -115,8 +115,8 @@ TEST(codes_have_a_meaning)
 TEST(the_table_is_plain)
 {
     FILE *f = fopen("data/xid.csv", "r");
-    struct arena a = { 0 };
-    struct buf b = { 0 };
+    AUTO(arena_release) struct arena a = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     struct csv t;
     int c;
 
@@ -141,8 +141,6 @@ TEST(the_table_is_plain)
                                                            : XID_INFO));
         CHECK(xid_is_switch(code) == str_eq(csv_cell(&t, i, 0), "sxid"));
     }
-    arena_release(&a);
-    buf_release(&b);
 }
 
 TEST(lines_become_events)
@@ -219,7 +217,7 @@ TEST(lines_become_events)
 
 TEST(an_event_says_what_when_and_where)
 {
-    struct log l;
+    AUTO(log_close) struct log l;
     const struct telemetry_metric *m;
     struct telemetry_label labels[] = { { "gpu", "3" }, { "pci_bus_id", "00000000:9B:00.0" } };
     char path[128];
@@ -243,25 +241,23 @@ TEST(an_event_says_what_when_and_where)
     CHECK(l.events[0].time_ns == 1700000002 * SECOND + SECOND / 2);
     CHECK(str_starts(l.events[0].text, "XID 154 at 0000:9b:00: "));
     CHECK(strstr(l.events[0].text, "GPU Reset Required"));
-    log_close(&l);
 }
 
 TEST(daemons_are_not_the_kernel)
 {
-    struct log l;
+    AUTO(log_close) struct log l;
 
     log_read(&l,
              "30,1,5000000,-;daemon: NVRM: Xid (PCI:0000:0a:00): 79, quoted\n" /* LOG_DAEMON */
              "12,2,5000000,-;NVRM: Xid (PCI:0000:0a:00): 43, injected for a test\n"); /* LOG_USER */
     assert_int_equal(l.count, 1);
     assert_int_equal(l.events[0].code, 43);
-    log_close(&l);
 }
 
 TEST(a_flood_is_cut_and_counted)
 {
     enum { LINES = 5000 };
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     struct kmsg_stats st;
     struct log l;
     size_t xids = 0, links = 0, told = 0;
@@ -286,13 +282,12 @@ TEST(a_flood_is_cut_and_counted)
     CHECK(st.lines == LINES + 2 && st.cut == LINES - 16 && st.lost == 0);
     CHECK(host_value(&l.h, "stoker_kmsg_dropped_total", "") == LINES - 16);
     CHECK(host_value(&l.h, "stoker_kmsg_lines_total", "") == LINES + 2);
-    buf_release(&b);
     log_close(&l);
 }
 
 TEST(a_flood_of_one_device_hides_no_other)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     struct log l;
     bool gpu = false, disk = false;
 
@@ -310,7 +305,6 @@ TEST(a_flood_of_one_device_hides_no_other)
     }
     CHECK(gpu && disk);
     assert_int_equal(l.count, 2 * 16 + 2);
-    buf_release(&b);
     log_close(&l);
 }
 
@@ -318,7 +312,7 @@ TEST(a_flood_of_one_device_hides_no_other)
 TEST(what_comes_while_we_look_happened_now)
 {
     int64_t now = time(NULL) * SECOND;
-    struct log l;
+    AUTO(log_close) struct log l;
 
     log_read(&l, "4,1,5000000,-;NVRM: Xid (PCI:0000:0a:00): 31, of before\n");
     CHECK(l.events[0].time_ns < now - 3600 * SECOND);
@@ -329,25 +323,23 @@ TEST(what_comes_while_we_look_happened_now)
     l.count = telemetry_events(l.h.t, INT64_MIN, l.events, EVENTS);
     assert_int_equal(l.count, 2);
     CHECK(l.events[1].code == 13 && llabs(l.events[1].time_ns - now) < 60 * SECOND);
-    log_close(&l);
 }
 
 TEST(lost_messages_are_told)
 {
     struct kmsg_stats st;
-    struct log l;
+    AUTO(log_close) struct log l;
 
     log_read(&l, "6,10,1,-;a\n6,11,2,-;b\n6,52,3,-;c\n");
     assert_int_equal(l.count, 1);
     CHECK(str_starts(l.events[0].text, "40 messages of the kernel log were lost"));
     kmsg_stats(l.k, &st);
     CHECK(st.lost == 40);
-    log_close(&l);
 }
 
 TEST(odd_lines)
 {
-    struct log l;
+    AUTO(log_close) struct log l;
 
     log_read(&l, "[   12.500000] NVRM: Xid (PCI:0000:0a:00): 31, of dmesg\n"
                  "NVRM: Xid (PCI:0000:0a:00): 31, a bare line\n"
@@ -359,7 +351,6 @@ TEST(odd_lines)
     assert_int_equal(l.count, 5);
     for (size_t i = 0; i < l.count; i++)
         CHECK(str_is_text(l.events[i].text, strlen(l.events[i].text)));
-    log_close(&l);
 }
 
 TEST(no_log)
@@ -484,9 +475,9 @@ TEST(faults_by_kind_and_device)
 /* A machine check has a dozen lines; the one that says how bad it is is never cut with them. */
 TEST(a_flood_of_details_hides_no_fault)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     bool seen = false;
-    struct log l;
+    AUTO(log_close) struct log l;
 
     for (int i = 0; i < 40; i++)
         buf_addf(&b, "4,%d,5000000,-;{1}[Hardware Error]:   section_type: %d\n", i, i);
@@ -495,8 +486,6 @@ TEST(a_flood_of_details_hides_no_fault)
     for (size_t i = 0; i < l.count; i++)
         seen = seen || strstr(l.events[i].text, "severity: fatal");
     CHECK(seen);
-    log_close(&l);
-    buf_release(&b);
 }
 
 TEST_MAIN(cmocka_unit_test(faults_by_kind_and_device),

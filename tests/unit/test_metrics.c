@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+AUTO_OF(metrics_free, metrics);
+
 /* ---- an independent reader of the format */
 
 enum { SAMPLES_MAX = 4096, LABEL_TEXT_MAX = 2048 };
@@ -146,13 +148,13 @@ static const double bounds[] = { 0.005, 0.1, 1, 10 };
 
 TEST(whole_text)
 {
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct metrics_family *h = metrics_family(m, METRICS_HISTOGRAM, "b_seconds",
                                               "Time\nwith \\ a break.", "model", bounds, 4);
     struct metrics_family *c =
         metrics_family(m, METRICS_COUNTER, "a_total", "Counted.", "model,route", NULL, 0);
     struct metrics_family *g = metrics_family(m, METRICS_GAUGE, "c_bytes", "Held.", NULL, NULL, 0);
-    struct buf out = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
 
     counter_add(metrics_counter(c, "z", "/b"), 7);
     metrics_counter(c, "a\"\\\n", "/b");
@@ -184,8 +186,6 @@ TEST(whole_text)
                         "registry's limit; they are not written.\n"
                         "# TYPE stoker_metrics_series_dropped_total counter\n"
                         "stoker_metrics_series_dropped_total 0\n");
-    buf_release(&out);
-    metrics_free(m);
 }
 
 TEST(numbers_table)
@@ -207,7 +207,7 @@ TEST(numbers_table)
         { -INFINITY, "-Inf" },
         { NAN, NULL },
     };
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct gauge *g =
         metrics_gauge(metrics_family(m, METRICS_GAUGE, "g", "A number.", NULL, NULL, 0));
 
@@ -219,12 +219,11 @@ TEST(numbers_table)
     gauge_add(g, -0.5);
     gauge_add(g, NAN);
     assert_true(gauge_value(g) == 1.5);
-    metrics_free(m);
 }
 
 TEST(counters)
 {
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct metrics_family *f =
         metrics_family(m, METRICS_COUNTER, "n_total", "N.", "model", NULL, 0);
     struct counter *a = metrics_counter(f, "a"), *b = metrics_counter(f, "b");
@@ -243,12 +242,11 @@ TEST(counters)
     metrics_drop(f, "never was");
     expect(m, "n_total", "model=a;", NULL);
     expect(m, "n_total", "model=b;", "1.25");
-    metrics_free(m);
 }
 
 TEST(values_from_outside)
 {
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct metrics_family *f = metrics_family(m, METRICS_COUNTER, "n", "N.", "a,b", NULL, 0);
     char lengthy[3 * METRICS_VALUE_MAX], want[2 * METRICS_VALUE_MAX] = "a=";
 
@@ -267,12 +265,11 @@ TEST(values_from_outside)
     counter_add(metrics_counter(f, "ab", "c"), 4);
     expect(m, "n", "a=a;b=bc;", "3");
     expect(m, "n", "a=ab;b=c;", "4");
-    metrics_free(m);
 }
 
 TEST(histograms)
 {
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct metrics_family *f =
         metrics_family(m, METRICS_HISTOGRAM, "h", "H.", NULL, bounds, ARRAY_SIZE(bounds));
     struct histogram *h = metrics_histogram(f);
@@ -290,7 +287,6 @@ TEST(histograms)
     histogram_add(h, 1e9);
     expect(m, "h_bucket", "le=10;", "20");
     expect(m, "h_count", "", "21");
-    metrics_free(m);
 }
 
 TEST(durations_rise)
@@ -304,7 +300,7 @@ TEST(durations_rise)
 
 TEST(series_limit)
 {
-    struct metrics *m = metrics_new_max(4); /* one is the registry's own */
+    AUTO(metrics_free_at) struct metrics *m = metrics_new_max(4); /* one is the registry's own */
     struct metrics_family *f = metrics_family(m, METRICS_COUNTER, "n", "N.", "id", NULL, 0);
     struct metrics_family *h =
         metrics_family(m, METRICS_HISTOGRAM, "h", "H.", "id", bounds, ARRAY_SIZE(bounds));
@@ -323,7 +319,6 @@ TEST(series_limit)
     metrics_drop(f, "0"); /* makes room */
     counter_add(metrics_counter(f, "new"), 1);
     expect(m, "n", "id=new;", "1");
-    metrics_free(m);
 }
 
 static void set_to_seven(void *arg)
@@ -335,12 +330,11 @@ static void set_to_seven(void *arg)
 
 TEST(collectors_run_first)
 {
-    struct metrics *m = metrics_new();
+    AUTO(metrics_free_at) struct metrics *m = metrics_new();
     struct metrics_family *f = metrics_family(m, METRICS_GAUGE, "g", "G.", "what", NULL, 0);
 
     metrics_on_collect(m, set_to_seven, f);
     expect(m, "g", "what=looked up;", "7");
-    metrics_free(m);
 }
 
 /* ---- threads: eight count and make series, one writes, one drops */
@@ -436,7 +430,7 @@ TEST(promtool_takes_it)
     struct metrics_family *h =
         metrics_family(m, METRICS_HISTOGRAM, "stoker_run_seconds", "Run \\ time.", "model",
                        metrics_durations, metrics_durations_count);
-    struct buf out = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
     char command[512];
     FILE *pipe;
     int status;
@@ -456,7 +450,6 @@ TEST(promtool_takes_it)
     fwrite(out.data, 1, out.len, pipe);
     status = pclose(pipe);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    buf_release(&out);
     metrics_free(m);
 }
 

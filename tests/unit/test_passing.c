@@ -19,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
+AUTO_OF(telemetry_free, telemetry);
+
 enum {
     PROCESSES = 100000,
     A_SECOND = 25, /* new ones */
@@ -91,7 +93,7 @@ static size_t check_values(struct telemetry *t, uint32_t fixed)
 
 TEST(a_table)
 {
-    struct telemetry *t = telemetry_new(BUDGET);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(BUDGET);
     unsigned source = telemetry_source(t, "gpu");
     uint32_t fixed = telemetry_series(t, source, telemetry_metric("gpu.temp"), NULL, 0);
 
@@ -104,12 +106,11 @@ TEST(a_table)
     CHECK(telemetry_refused(t) == 0);
     CHECK(telemetry_renewed(t) >= PROCESSES - BUDGET / 4);
     CHECK(telemetry_generation(t, fixed) == 0);
-    telemetry_free(t);
 }
 
 TEST(more_at_once_than_have_room)
 {
-    struct telemetry *t = telemetry_new(BUDGET);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(BUDGET);
     unsigned source = telemetry_source(t, "gpu");
 
     for (int s = 0; s < 3; s++) {
@@ -122,7 +123,6 @@ TEST(more_at_once_than_have_room)
     CHECK(telemetry_refused(t) == BUDGET - BUDGET / 4);
     for (uint32_t i = 0; i < telemetry_count(t); i++)
         CHECK(pid_of(telemetry_get(t, i)) == telemetry_value(t, i));
-    telemetry_free(t);
 }
 
 /* `count` series of an application's metric, numbered from `from`; how many found room.  Each has
@@ -153,7 +153,7 @@ static size_t app_batch(struct telemetry *t, const char *app, int64_t time_ns, i
 TEST(applications)
 {
     enum { SHARE = BUDGET / 2, OWN = BUDGET / 8 };
-    struct telemetry *t = telemetry_new(BUDGET);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(BUDGET);
     unsigned gpu = telemetry_source(t, "gpu");
     int64_t now = BEGIN;
     size_t count;
@@ -173,7 +173,6 @@ TEST(applications)
     CHECK(telemetry_count(t) == count);
     for (uint32_t i = 0; i < telemetry_count(t); i++)
         CHECK(pid_of(telemetry_get(t, i)) == telemetry_value(t, i));
-    telemetry_free(t);
 }
 
 /* ---- history */
@@ -232,7 +231,7 @@ TEST(a_history)
 {
     char path[] = "/tmp/stoker-passing-XXXXXX";
     struct history_opts o = { .path = path, .bytes = 64 << 20, .no_sync = true };
-    struct telemetry *t = telemetry_new(BUDGET);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(BUDGET);
     unsigned source = telemetry_source(t, "gpu");
     uint32_t fixed = telemetry_series(t, source, telemetry_metric("gpu.temp"), NULL, 0);
     double values[BUDGET];
@@ -254,14 +253,13 @@ TEST(a_history)
     check_history(r);
     history_close(r);
     CHECK(unlink(path) == 0);
-    telemetry_free(t);
 }
 
 /* ---- an agent that plays it, with readers */
 
 static void write_recording(const char *path)
 {
-    struct buf out = { .max = 256 << 20 };
+    AUTO(buf_release) struct buf out = { .max = 256 << 20 };
     struct stream_writer *w = stream_writer_new("{\"schema\":\"stoker.tele/1\"}", &out);
     struct telemetry *t = telemetry_new(TELEMETRY_SERIES_MAX);
     unsigned agent = telemetry_source(t, "agent");
@@ -287,7 +285,6 @@ static void write_recording(const char *path)
     }
     CHECK(!out.over && f && fwrite(out.data, 1, out.len, f) == out.len && fclose(f) == 0);
     stream_writer_free(w);
-    buf_release(&out);
     telemetry_free(t);
 }
 

@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+AUTO_OF(telemetry_free, telemetry);
+
 static void check_golden(const char *path, const struct buf *got)
 {
-    struct buf want = { 0 };
+    AUTO(buf_release) struct buf want = { 0 };
     char piece[4096];
     size_t n;
     FILE *f;
@@ -40,7 +42,6 @@ static void check_golden(const char *path, const struct buf *got)
         g += gl + (g[gl] != '\0');
         w += wl + (w[wl] != '\0');
     }
-    buf_release(&want);
 }
 
 static void write_to(struct buf *b, struct telemetry *t, struct prom_export_opts o)
@@ -141,8 +142,8 @@ static struct telemetry *h200_table(void)
 
 TEST(readings_of_an_h200)
 {
-    struct telemetry *t = h200_table();
-    struct buf b = { 0 };
+    AUTO(telemetry_free_at) struct telemetry *t = h200_table();
+    AUTO(buf_release) struct buf b = { 0 };
 
     write_to(&b, t, (struct prom_export_opts){ .hostname = "node-1" });
     CHECK(has(&b, "DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-bb51d70a-b808-8a02-9ee5-511ccc9ba7c0\","
@@ -167,8 +168,6 @@ TEST(readings_of_an_h200)
         &b, t,
         (struct prom_export_opts){ .only = (const char *const[]){ "gpu.temp", "gpu.nope", NULL } });
     CHECK(occurrences(&b, "# TYPE ") == 1 && has(&b, "DCGM_FI_DEV_GPU_TEMP{"));
-    buf_release(&b);
-    telemetry_free(t);
 }
 
 /* ---- every metric with the labels that its row names: for promtool, and for the order */
@@ -196,22 +195,20 @@ static void all_rows(struct telemetry *t)
 
 TEST(every_metric)
 {
-    struct telemetry *t = telemetry_new(0);
-    struct buf b = { 0 };
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
+    AUTO(buf_release) struct buf b = { 0 };
 
     all_rows(t);
     write_to(&b, t, (struct prom_export_opts){ .hostname = "node-1", .names = PROM_EXPORT_BOTH });
     check_golden("tests/golden/expo/all.prom", &b);
-    buf_release(&b);
-    telemetry_free(t);
 }
 
 /* ---- jobs */
 
 TEST(a_gpu_has_the_labels_of_its_job)
 {
-    struct telemetry *t = h200_table();
-    struct buf b = { 0 };
+    AUTO(telemetry_free_at) struct telemetry *t = h200_table();
+    AUTO(buf_release) struct buf b = { 0 };
 
     telemetry_doc(
         t, "gpu_labels",
@@ -230,8 +227,6 @@ TEST(a_gpu_has_the_labels_of_its_job)
     telemetry_doc(t, "gpu_labels", "{not json");
     write_to(&b, t, (struct prom_export_opts){ .hostname = "h" });
     CHECK(has(&b, "DCGM_FI_DEV_GPU_TEMP{") && !has(&b, "pod="));
-    buf_release(&b);
-    telemetry_free(t);
 }
 
 /* ---- numbers */
@@ -265,7 +260,7 @@ TEST(numbers)
         { "host.mem.total", 2164663517184, "node_memory_MemTotal_bytes 2164663517184\n" },
         { "link.speed", 26562, "stoker_nvlink_link_speed_bytes_per_second 26562000000\n" },
     };
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct telemetry *t = telemetry_new(0);
@@ -281,17 +276,16 @@ TEST(numbers)
         CHECK(has(&b, rows[i].line ? "stoker_series_left_out 0\n" : "stoker_series_left_out 1\n"));
         telemetry_free(t);
     }
-    buf_release(&b);
 }
 
 /* What is written reads back as the same number, whatever it is. */
 TEST(numbers_read_back)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     unsigned src = telemetry_source(t, "x");
     uint32_t id = telemetry_series(t, src, telemetry_metric("host.load1"), NULL, 0);
     uint64_t bits = 88172645463325252u;
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     for (int i = 0; i < 20000; i++) {
         double v, got;
@@ -313,8 +307,6 @@ TEST(numbers_read_back)
         got = strtod(strstr(buf_str(&b), "\nnode_load1 ") + strlen("\nnode_load1 "), NULL);
         CHECK(got == v);
     }
-    buf_release(&b);
-    telemetry_free(t);
 }
 
 /* ---- what applications bring */
@@ -330,13 +322,13 @@ static void set_one(struct telemetry *t, unsigned src, const char *name, enum te
 
 TEST(hostile_applications_do_not_spoil_the_text)
 {
-    struct telemetry *t = h200_table();
+    AUTO(telemetry_free_at) struct telemetry *t = h200_table();
     unsigned src = telemetry_source(t, "app:x");
     struct telemetry_label ab[] = { { "a", "1" }, { "b", "2" } },
                            ba[] = { { "b", "2" }, { "a", "1" } };
     struct telemetry_label app = { "app", "x" }, quote = { "q", "\"\\\n{}=,é\xff" };
     struct telemetry_label reserved = { "__name__", "other" };
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     telemetry_begin(t, src, 1);
     set_one(t, src, "zz_last", TELEMETRY_GAUGE, &quote, 1, 1);
@@ -372,8 +364,6 @@ TEST(hostile_applications_do_not_spoil_the_text)
     write_to(&b, t, (struct prom_export_opts){ .names = PROM_EXPORT_BOTH });
     CHECK(occurrences(&b, "# TYPE DCGM_FI_DEV_GPU_TEMP_CELSIUS gauge") == 1);
     CHECK(occurrences(&b, "{app=\"x\"} 8.5") == 1 && occurrences(&b, "{app=\"x\"} 7.5") == 1);
-    buf_release(&b);
-    telemetry_free(t);
 }
 
 TEST(an_empty_table_is_a_text_as_well)

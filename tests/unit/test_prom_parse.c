@@ -23,7 +23,7 @@ static const struct telemetry_metric *metric_of(const struct host *h, const char
 
 TEST(text_format)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, NULL);
     assert_int_equal(
@@ -59,12 +59,11 @@ TEST(text_format)
     assert_int_equal(take(&h, "hex 1\n"), RC_OK);
     UNKNOWN(&h, "metric_without_timestamp_and_labels", "app=trainer");
     NEAR(&h, "hex", "app=trainer", 1);
-    host_close(&h);
 }
 
 TEST(histograms_and_summaries)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, NULL);
     assert_int_equal(take(&h,
@@ -80,7 +79,6 @@ TEST(histograms_and_summaries)
     NEAR(&h, "rpc", "quantile=0.99,app=trainer", 76656);
     assert_int_equal(metric_of(&h, "rpc")->kind, TELEMETRY_GAUGE);
     assert_int_equal(metric_of(&h, "rpc_count")->kind, TELEMETRY_COUNTER);
-    host_close(&h);
 }
 
 /* What is shown to Prometheus again is what was read. */
@@ -98,7 +96,7 @@ TEST(histograms_are_written_as_they_came)
         "rpc{quantile=\"0.99\",app=\"trainer\"} 7\n"
         "rpc_sum{app=\"trainer\"} 8\nrpc_count{app=\"trainer\"} 2\n";
     static const char *const only[] = { "req_sum", "rpc", NULL };
-    struct buf out = { 0 };
+    AUTO(buf_release) struct buf out = { 0 };
     struct host h;
 
     host_open(&h, NULL);
@@ -119,13 +117,12 @@ TEST(histograms_are_written_as_they_came)
         assert_string_equal(buf_str(&out) + strlen(want), open ? "# EOF\n" : "");
         buf_reset(&out);
     }
-    buf_release(&out);
     host_close(&h);
 }
 
 TEST(open_metrics)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, NULL);
     assert_int_equal(
@@ -140,12 +137,11 @@ TEST(open_metrics)
     assert_null(metric_of(&h, "foo_seconds_created"));
     NEAR(&h, "info", "v=1,app=trainer", 1);
     assert_null(metric_of(&h, "behind_the_end"));
-    host_close(&h);
 }
 
 TEST(conflicts)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, NULL);
     assert_int_equal(take(&h,
@@ -168,7 +164,6 @@ TEST(conflicts)
     assert_int_equal(take(&h, "# TYPE y gauge\ny 7\nz 1\n"), RC_OK);
     UNKNOWN(&h, "y", "app=trainer");
     NEAR(&h, "z", "app=trainer", 1);
-    host_close(&h);
 }
 
 TEST(bad_lines_are_passed_over)
@@ -223,7 +218,7 @@ TEST(bad_lines_are_passed_over)
 TEST(hostile_text)
 {
     struct err err = { 0 };
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     struct host h;
 
     host_open(&h, NULL);
@@ -255,7 +250,6 @@ TEST(hostile_text)
     /* a NUL in it, and too long a text */
     assert_int_equal(prom_parse_take(h.t, 0, "a\0b 1\nq 1\n", 10, SECOND, NULL, 0, &err), RC_OK);
     assert_int_equal(prom_parse_take(h.t, 0, "", (16 << 20) + 1, SECOND, NULL, 0, &err), RC_LIMIT);
-    buf_release(&b);
     host_close(&h);
 }
 

@@ -11,12 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+AUTO_OF(stream_writer_free, stream_writer);
+AUTO_OF(telemetry_free, telemetry);
+
 static const char head[] = "{\"schema\": \"stoker.tele/1\",\n \"host\": \"n1\"}";
 
 /* Two GPUs, one of an application, an event and a document. */
 static void write_all(struct buf *out)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     unsigned gpu = telemetry_source(t, "gpu"), app = telemetry_source(t, "app:x");
     struct telemetry_label l[] = { { "gpu", "0" },
                                    { "UUID", "GPU-aa" },
@@ -30,7 +33,7 @@ static void write_all(struct buf *out)
     struct telemetry_event e = {
         .time_ns = 7, .kind = TELEMETRY_EVENT_XID, .gpu = 0, .code = 79, .text = "x"
     };
-    struct stream_writer *w = stream_writer_new(head, out);
+    AUTO(stream_writer_free_at) struct stream_writer *w = stream_writer_new(head, out);
 
     for (uint32_t i = 0; i < 3; i++)
         stream_series(w, telemetry_get(t, i)->source, i, telemetry_get(t, i),
@@ -40,13 +43,11 @@ static void write_all(struct buf *out)
     stream_event(w, &e);
     stream_doc(w, "jobs", "{\"a\":[1]}");
     stream_batch(w, gpu, 2000, ids, (double[]){ NAN, 82 }, 2);
-    stream_writer_free(w);
-    telemetry_free(t);
 }
 
 static void check_all(struct telemetry *t)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     struct telemetry_event e[2];
 
     CHECK(telemetry_count(t) == 3);
@@ -59,12 +60,11 @@ static void check_all(struct telemetry *t)
     CHECK(telemetry_events(t, 0, e, 2) == 1 && e[0].code == 79 && e[0].gpu == 0);
     CHECK(telemetry_doc_copy(t, "jobs", &b));
     assert_string_equal(buf_str(&b), "{\"a\":[1]}");
-    buf_release(&b);
 }
 
 TEST(a_round_trip_whole_and_in_pieces)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     write_all(&b);
     for (size_t piece = 1; piece <= b.len; piece = piece < 40 ? piece + 1 : piece + b.len / 3) {
@@ -81,12 +81,11 @@ TEST(a_round_trip_whole_and_in_pieces)
         stream_reader_free(r);
         telemetry_free(t);
     }
-    buf_release(&b);
 }
 
 TEST(cut_at_every_byte_what_is_whole_is_taken)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     uint64_t before = 0;
 
     write_all(&b);
@@ -107,12 +106,11 @@ TEST(cut_at_every_byte_what_is_whole_is_taken)
         telemetry_free(t);
     }
     CHECK(before == b.len);
-    buf_release(&b);
 }
 
 TEST(a_flipped_byte_is_found_and_what_came_before_is_kept)
 {
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     size_t head_len;
 
     write_all(&b);
@@ -140,7 +138,6 @@ TEST(a_flipped_byte_is_found_and_what_came_before_is_kept)
             telemetry_free(t);
         }
     }
-    buf_release(&b);
 }
 
 /* ---- records that a checksum does not save us from */
@@ -188,7 +185,7 @@ TEST(hostile_records)
         { "D\1\0x{\"a\0\":1}", 12, RC_PARSE },
         { "D\1\0x", 4, RC_OK },
     };
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         CHECK(feed_record(rows[i].bytes, rows[i].len, (uint32_t)rows[i].len, t) == rows[i].rc);
@@ -196,7 +193,6 @@ TEST(hostile_records)
     CHECK(feed_record("Z", 1, STREAM_RECORD_MAX + 1, t) == RC_PARSE);
     CHECK(feed_record("Z", 1, STREAM_RECORD_MAX, t) == RC_OK); /* not whole yet */
     CHECK(telemetry_count(t) == 0);
-    telemetry_free(t);
 }
 
 TEST(heads)
@@ -258,7 +254,7 @@ TEST(a_reader_that_stops_goes_on_behind_what_it_took)
     struct seen s = { .stop_at = 1 };
     struct stream_reader_opts o = { .into = t, .shift_ns = 50, .on_batch = on_batch, .arg = &s };
     struct stream_reader *r = stream_reader_new(&o);
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
 
     write_all(&b);
     CHECK(stream_feed(r, b.data, b.len, NULL) == RC_OK);
@@ -268,13 +264,12 @@ TEST(a_reader_that_stops_goes_on_behind_what_it_took)
     CHECK(s.count == 3 && s.last == 2050 && stream_taken(r) == b.len);
     check_all(t);
     stream_reader_free(r);
-    buf_release(&b);
     telemetry_free(t);
 }
 
 TEST(records_are_written_whole_or_not)
 {
-    struct buf b;
+    AUTO(buf_release) struct buf b;
     struct stream_writer *w;
     char *big = malloc(STREAM_RECORD_MAX + 1);
     size_t before;
@@ -294,7 +289,6 @@ TEST(records_are_written_whole_or_not)
     stream_writer_free(w);
     stream_writer_free(NULL);
     stream_reader_free(NULL);
-    buf_release(&b);
     free(big);
 }
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+AUTO_OF(telemetry_free, telemetry);
+
 /* ---- the table */
 
 TEST(every_row_has_a_name_and_words)
@@ -63,7 +65,7 @@ static uint32_t gpu_series(struct telemetry *t, unsigned src, const char *id, co
 
 TEST(the_same_series_has_the_same_id)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     unsigned src = telemetry_source(t, "gpu");
     uint32_t a = gpu_series(t, src, "gpu.temp", "0"), b = gpu_series(t, src, "gpu.temp", "1");
 
@@ -78,7 +80,6 @@ TEST(the_same_series_has_the_same_id)
     CHECK(!telemetry_get(t, 3) && !telemetry_get(t, TELEMETRY_NONE));
     CHECK(telemetry_series(t, src, NULL, NULL, 0) == TELEMETRY_NONE);
     CHECK(telemetry_series(t, 40, telemetry_metric("gpu.temp"), NULL, 0) == TELEMETRY_NONE);
-    telemetry_free(t);
 }
 
 TEST(hostile_labels_are_made_valid)
@@ -88,7 +89,7 @@ TEST(hostile_labels_are_made_valid)
         { "ok", "a\"b\\c\nd" }, { "9bad-name", "v" }, { "ok", "again" },
         { "", NULL },           { "x", "\xff\xfe" },  { "long", longer },
     };
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     const struct telemetry_series *s;
 
     memset(longer, 'x', sizeof(longer) - 1);
@@ -110,12 +111,11 @@ TEST(hostile_labels_are_made_valid)
     CHECK(strlen(s->labels[4].value) == TELEMETRY_VALUE_MAX - 1);
     for (size_t i = 0; i < s->label_count; i++)
         CHECK(str_is_text(s->labels[i].value, strlen(s->labels[i].value)));
-    telemetry_free(t);
 }
 
 TEST(what_a_batch_leaves_out_is_unknown)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     unsigned gpu = telemetry_source(t, "gpu"), host = telemetry_source(t, "host");
     uint32_t a = gpu_series(t, gpu, "gpu.temp", "0"), b = gpu_series(t, gpu, "gpu.temp", "1");
     uint32_t h = telemetry_series(t, host, telemetry_metric("host.load1"), NULL, 0);
@@ -146,12 +146,11 @@ TEST(what_a_batch_leaves_out_is_unknown)
     CHECK(telemetry_copy(t, v, 2) == 3 && isnan(v[0]) && isnan(v[1]) && v[2] == 0);
     CHECK(telemetry_copy(t, v, 4) == 3 && v[2] == 0 && v[3] == 7);
     CHECK(isnan(telemetry_value(t, 77)));
-    telemetry_free(t);
 }
 
 TEST(a_series_stays_with_its_first_source)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     unsigned one = telemetry_source(t, "one"), two = telemetry_source(t, "two");
     uint32_t a = gpu_series(t, one, "gpu.temp", "0");
 
@@ -163,12 +162,11 @@ TEST(a_series_stays_with_its_first_source)
     telemetry_set(t, a, 99);
     telemetry_end(t);
     CHECK(telemetry_value(t, a) == 40);
-    telemetry_free(t);
 }
 
 TEST(sources_have_a_limit)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     char name[16];
 
     for (unsigned i = 0; i < TELEMETRY_SOURCES_MAX; i++) {
@@ -179,7 +177,6 @@ TEST(sources_have_a_limit)
     CHECK(gpu_series(t, TELEMETRY_SOURCES_MAX, "gpu.temp", "0") == TELEMETRY_NONE);
     telemetry_begin(t, TELEMETRY_SOURCES_MAX, 1); /* dropped */
     telemetry_end(t);
-    telemetry_free(t);
 }
 
 /* ---- the budget */
@@ -195,7 +192,7 @@ TEST(the_lowest_priority_is_refused_first)
                  { "gpu.prof.fp64", 2, 85 },
                  { "gpu.prof.pcie_tx", 1, 95 },
                  { "gpu.temp", 0, 100 } };
-    struct telemetry *t = telemetry_new(100);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(100);
     unsigned src = telemetry_source(t, "gpu");
     uint64_t refused = 0;
 
@@ -219,12 +216,11 @@ TEST(the_lowest_priority_is_refused_first)
     CHECK(gpu_series(t, src, "gpu.temp", "0") != TELEMETRY_NONE); /* those in stay in */
     CHECK(gpu_series(t, src, "gpu.temp", "99") == TELEMETRY_NONE);
     CHECK(telemetry_refused(t) == refused); /* asked again, counted once */
-    telemetry_free(t);
 }
 
 TEST(a_budget_beyond_the_limit_is_the_limit)
 {
-    struct telemetry *t = telemetry_new(10 * TELEMETRY_SERIES_MAX);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(10 * TELEMETRY_SERIES_MAX);
     unsigned src = telemetry_source(t, "gpu");
     char n[16];
 
@@ -233,12 +229,11 @@ TEST(a_budget_beyond_the_limit_is_the_limit)
         CHECK((gpu_series(t, src, "gpu.temp", n) == TELEMETRY_NONE) == (i >= TELEMETRY_SERIES_MAX));
     }
     CHECK(telemetry_refused(t) == 100);
-    telemetry_free(t);
 }
 
 TEST(foreign_metrics)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     const struct telemetry_metric *m =
         telemetry_foreign(t, "app_requests_total", "Requests", TELEMETRY_COUNTER);
     char name[32];
@@ -254,7 +249,6 @@ TEST(foreign_metrics)
         CHECK(telemetry_foreign(t, name, NULL, TELEMETRY_GAUGE));
     }
     CHECK(!telemetry_foreign(t, "one_more", NULL, TELEMETRY_GAUGE));
-    telemetry_free(t);
 }
 
 /* ---- threads: a batch sets all its series to one number, so a reader must see one number */
@@ -328,7 +322,7 @@ TEST(readers_on_other_threads_see_whole_batches)
 
 TEST(the_newest_events_oldest_first)
 {
-    struct telemetry *t = telemetry_new(0);
+    AUTO(telemetry_free_at) struct telemetry *t = telemetry_new(0);
     struct telemetry_event out[8],
         e = { .kind = TELEMETRY_EVENT_XID, .gpu = 1, .text = "bad \xff text" };
 
@@ -353,7 +347,6 @@ TEST(the_newest_events_oldest_first)
     for (int k = 0; k < TELEMETRY_EVENT_KINDS; k++)
         CHECK(*telemetry_event_word((enum telemetry_event_kind)k));
     assert_string_equal(telemetry_event_word(TELEMETRY_EVENT_KINDS), "unknown");
-    telemetry_free(t);
 }
 
 static void is_removed(void *arg, const char *name, const char *json)
@@ -365,7 +358,7 @@ static void is_removed(void *arg, const char *name, const char *json)
 TEST(documents_are_replaced_and_removed)
 {
     struct telemetry *t = telemetry_new(0);
-    struct buf b = { 0 };
+    AUTO(buf_release) struct buf b = { 0 };
     char *big = malloc(TELEMETRY_DOC_MAX + 2), name[16];
 
     CHECK(!telemetry_doc_copy(t, "jobs", &b));
@@ -388,7 +381,6 @@ TEST(documents_are_replaced_and_removed)
         CHECK(telemetry_doc_copy(t, name, &b) == (i < TELEMETRY_DOCS_MAX));
     }
     free(big);
-    buf_release(&b);
     telemetry_free(t);
 }
 

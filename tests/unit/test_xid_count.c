@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+AUTO_OF(xid_counts_free, xid_counts);
+
 #define S INT64_C(1000000000)
 #define T (INT64_C(1794744800) * S)
 
@@ -50,7 +52,7 @@ TEST(either_order_and_one_side_alone)
 
 TEST(reports_are_paired_one_by_one)
 {
-    struct xid_counts *x = xid_counts_new();
+    AUTO(xid_counts_free_at) struct xid_counts *x = xid_counts_new();
 
     for (int i = 0; i < 3; i++)
         CHECK(xid_counts_take(x, 0, "", 31, false, T + i));
@@ -60,12 +62,11 @@ TEST(reports_are_paired_one_by_one)
     CHECK(!xid_counts_take(x, 0, "", 31, true, T + 2 * S)); /* the third's twin */
     CHECK(xid_counts_take(x, 0, "", 31, true, T + 2 * S));  /* a fourth one */
     CHECK(total(x, 0, 31) == 4);
-    xid_counts_free(x);
 }
 
 TEST(others_are_others)
 {
-    struct xid_counts *x = xid_counts_new();
+    AUTO(xid_counts_free_at) struct xid_counts *x = xid_counts_new();
 
     CHECK(xid_counts_take(x, 0, "", 31, false, T));
     CHECK(xid_counts_take(x, 1, "", 31, true, T));
@@ -74,12 +75,11 @@ TEST(others_are_others)
     CHECK(xid_counts_take(x, -1, "0000:0b:00", 79, true, T));
     CHECK(total(x, 0, 31) == 1 && total(x, 1, 31) == 1 && total(x, 0, 13) == 1);
     CHECK(xid_counts_get(x, 4, T) && !xid_counts_get(x, 5, T));
-    xid_counts_free(x);
 }
 
 TEST(the_window_forgets_and_the_total_does_not)
 {
-    struct xid_counts *x = xid_counts_new();
+    AUTO(xid_counts_free_at) struct xid_counts *x = xid_counts_new();
 
     for (int i = 0; i < 5; i++)
         CHECK(xid_counts_take(x, 0, "", 31, false, T + i * 60 * S));
@@ -88,12 +88,11 @@ TEST(the_window_forgets_and_the_total_does_not)
     CHECK(xid_counts_get(x, 0, T + 3600 * S)->window == 0);
     CHECK(xid_counts_get(x, 0, T)->window == 0); /* a clock that is set back brings none back */
     CHECK(xid_counts_get(x, 0, T)->total == 5);
-    xid_counts_free(x);
 }
 
 TEST(a_flood_has_limits)
 {
-    struct xid_counts *x = xid_counts_new();
+    AUTO(xid_counts_free_at) struct xid_counts *x = xid_counts_new();
     size_t n = 0;
 
     for (int i = 0; i < 5000; i++)
@@ -104,7 +103,6 @@ TEST(a_flood_has_limits)
         n++;
     CHECK(n == 1024);
     CHECK(total(x, 0, 0) == 5001);
-    xid_counts_free(x);
 }
 
 TEST_MAIN(cmocka_unit_test(either_order_and_one_side_alone),
