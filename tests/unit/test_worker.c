@@ -459,7 +459,7 @@ struct client {
     _Atomic bool *over;
 };
 
-static void *ask(void *arg)
+static void *run_client(void *arg)
 {
     struct client *c = arg;
     size_t floats = c->b->batch.sequences * eng_dim(c->b->model);
@@ -499,7 +499,7 @@ TEST(threads_and_deaths)
         clients[i].know = box_run(clients[i].e, &b.batch, ENG_VECTORS);
     }
     for (size_t i = 0; i < CLIENTS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, request, &clients[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_client, &clients[i]), 0);
     for (size_t i = 0; i < DEATHS; i++) {
         struct worker_state s = look(w, i % 2);
         if (s.up)
