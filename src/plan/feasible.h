@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* feasible: can everything that a spec wants to run be put onto the machines it describes?
  *
- *   spec ──room──► what a machine of each group has for pods, jobs or containers
- *        ──ask───► what a pod of each component asks for, also where the spec leaves it open
- *        ──pack──► who is where, or which component finds no room and what it is short of
+ *   spec ──room─────► what a machine of each group has for pods, jobs or containers
+ *        ──request──► what a pod of each component asks for, also where the spec leaves it open
+ *        ──pack─────► who is where, or which component finds no room and what it is short of
  *
  * One answer for `render`, `spec check` and `up`.  By the system that runs a component:
  *
@@ -51,7 +51,7 @@ struct feasible_room {  /* of a machine for what it runs */
     int64_t daemons_cpu_m, daemons_mib; /* by pods that every machine has */
 };
 
-struct feasible_ask { /* of one pod, or one machine of a job */
+struct feasible_request { /* of one pod, or one machine of a job */
     struct maybe cpu_m, memory_mib;
     int64_t gpus;
     bool cpu_derived, memory_derived; /* the spec does not say: its GPUs' part of the machine */
@@ -91,9 +91,10 @@ enum rc feasible_check(const struct spec *s, const struct feasible_opts *opts,
 
 /* What a pod of a component asks for, such that its GPUs' part of a machine leaves room for the
  * others there. */
-struct feasible_ask feasible_ask_of(const struct feasible *f, const struct spec_component *c);
+struct feasible_request feasible_request_of(const struct feasible *f,
+                                            const struct spec_component *c);
 /* What `stoker serve` for models of no component asks for. */
-struct feasible_ask feasible_serve_ask(const struct spec *s);
+struct feasible_request feasible_serve_request(const struct spec *s);
 
 /* ---- parts of it, without an answer: feasible_room.c ---- */
 struct feasible_room feasible_room_of(const struct spec *s, const struct spec_node *n,

@@ -122,12 +122,12 @@ enum rc plan_model_counts(const struct plan_model *m, struct plan_counts *out,
 enum plan_flops { PLAN_FLOPS_FULL, PLAN_FLOPS_CAUSAL, PLAN_FLOPS_SIX_N, PLAN_FLOPS_HARDWARE };
 extern const char *const plan_flops_names[]; /* "full", ... NULL at the end */
 
-/* Forward and backward, a token of a sequence of `seq` tokens.  `recompute` matters to
- * PLAN_FLOPS_HARDWARE alone: the share of layers whose forward pass runs twice (0 to 1), and
- * whether attention alone does. */
+/* Forward and backward, a token of a sequence of `seq` tokens.  `recompute` matters only
+ * to PLAN_FLOPS_HARDWARE: the share of layers whose forward pass runs twice (0 to 1), and
+ * whether only attention does. */
 struct plan_recompute_share {
     double layers;    /* whole layers */
-    double attention; /* the attention core alone */
+    double attention; /* only the attention core */
 };
 
 /* ---- where models come from ---- */
@@ -165,7 +165,7 @@ struct plan_gpu {
     double fp32_flops;          /* data sheet, without TF32, which PyTorch leaves off for matmuls */
     double bf16_best, fp8_best; /* the best any shape was measured at; 0: not measured */
     bool no_bf16;               /* before Ampere: 16 bits are fp16, at bf16_flops */
-    bool few_queues;            /* before Blackwell: order of kernels wants a queue of work alone */
+    bool few_queues;            /* before Blackwell: order of kernels wants one queue of work */
     int64_t sms;                /* 0: unknown */
     double link_bytes_s;        /* NVLink, one direction, all links; 0: none */
     double power_w;             /* board limit, or the cap on it */

@@ -11,7 +11,7 @@
  *   order      first come, first served, or with EASY backfill: a later job may start when it
  *              ends before the first one in the queue can
  *
- * Every cluster size sees the same jobs (one seed), so that sizes differ by their size alone.  No
+ * Every cluster size sees the same jobs (one seed), so that sizes differ only by their size.  No
  * I/O; memory from the caller's arena. */
 #ifndef PLAN_QUEUE_H
 #define PLAN_QUEUE_H
@@ -62,7 +62,7 @@ enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *
 struct queue_size {
     int64_t nodes;       /* the median of the runs */
     int64_t least, most; /* over the runs */
-    int64_t load;        /* nodes that the work alone keeps busy, rounded up */
+    int64_t load;        /* nodes that the work keeps busy if it comes evenly, rounded up */
     struct queue_out at; /* with `nodes`, the first seed */
 };
 enum rc queue_size_for(const struct queue_in *in, int percentile, double hours, size_t runs,

@@ -108,18 +108,18 @@ TEST(derived_asks)
     struct spec *s = parsed(KUBE H100 "components:\n" C("a", "gpus: 4, replicas: 4") C(
         "b", "gpus: 4, replicas: 4, cpus: 90") C("web", "nodes: h100, cpus: 4, replicas: 8"));
     struct feasible *f = feasible_new(s, NULL);
-    struct feasible_ask a = feasible_ask_of(f, &s->components[0]);
+    struct feasible_request a = feasible_request_of(f, &s->components[0]);
 
     CHECK(feasible_fault_count(f) == 0);
     CHECK(a.cpu_derived && a.cpu_m.v >= 1000 && a.cpu_m.v <= 125495 - 90000 - 8000);
     CHECK(a.cpu_m.v % 1000 == 0);
     CHECK(a.memory_derived && a.memory_mib.v > 0);
-    CHECK(!feasible_ask_of(f, &s->components[1]).cpu_derived);
+    CHECK(!feasible_request_of(f, &s->components[1]).cpu_derived);
     feasible_free(f);
     spec_free(s);
     s = parsed(KUBE H100 "components:\n" C("a", "gpus: 8, replicas: 4"));
     f = feasible_new(s, NULL);
-    a = feasible_ask_of(f, &s->components[0]);
+    a = feasible_request_of(f, &s->components[0]);
     CHECK(a.cpu_m.v > 110000 && a.cpu_m.v < 125000); /* threads, not cores; not all of them */
     feasible_free(f);
     spec_free(s);
@@ -313,7 +313,7 @@ TEST(kubernetes_by_name)
 
     CHECK(feasible_fault_count(f) == 0);
     CHECK(feasible_place_count(f) == 1 && feasible_place_at(f, 0)->count == 4);
-    CHECK(feasible_ask_of(f, &s->components[0]).memory_derived);
+    CHECK(feasible_request_of(f, &s->components[0]).memory_derived);
     feasible_free(f);
     spec_free(s);
     s = parsed("targets: {slurm: {}}\n" H100 "components:\n" J("a", "image: x, gpus: 8, cpus: 65"));
@@ -552,10 +552,10 @@ static void trial_make(struct trial *t, const struct spec *s, const struct feasi
             t->left[t->machines++][1] = r.memory_mib.v;
         }
     for (size_t k = 0; k < t->kinds; k++) {
-        struct feasible_ask ask = feasible_ask_of(f, &s->components[k]);
+        struct feasible_request request = feasible_request_of(f, &s->components[k]);
 
-        t->need[k][0] = ask.cpu_m.v;
-        t->need[k][1] = ask.memory_mib.v;
+        t->need[k][0] = request.cpu_m.v;
+        t->need[k][1] = request.memory_mib.v;
         for (int64_t p = 0; p < s->components[k].replicas; p++)
             t->pods[t->pod_count++] = (int)k;
     }

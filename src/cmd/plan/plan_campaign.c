@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker plan campaign: a whole run on a given cluster: days, GPU-hours, dollars, watts, failures.
- * stoker plan goodput: interruptions alone, for any job. */
+ * stoker plan goodput: only interruptions, for any job. */
 #include "cmd/plan/plan_request_int.h"
 #include "cmd/plan/plan_train_int.h"
 
@@ -67,7 +67,7 @@ static enum rc check_progress(double goodput, const struct plan_outage *o, struc
                    TEXT_TIME(o->mtbf_s), TEXT_TIME(o->restart_s));
 }
 
-/* Of adapters alone: what the optimizer holds, with 14 bytes for its 12. */
+/* Of adapters only: what the optimizer holds, with 14 bytes for its 12. */
 static double adapter_bytes(const struct campaign_job *j)
 {
     const struct plan_config *c = &j->request.best.config;

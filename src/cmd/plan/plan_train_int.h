@@ -99,7 +99,7 @@ void train_figures(const struct train_job *j, const struct train_case *k,
                    const struct plan_config *c, struct train_figures *out);
 
 struct train_point { /* of the front over all clusters */
-    size_t place;    /* of the case */
+    size_t cluster;  /* whose point it is, in cases */
     const struct plan_pick *pick;
     double token_s;  /* seconds a token */
     double headroom; /* bytes below the GPU's memory */

@@ -94,7 +94,7 @@ static void json_front(struct json_out *w, const void *obj)
     json_kv_arr(w, "front");
     for (size_t i = 0; i < n; i++) {
         json_obj(w);
-        json_kv_int(w, "cluster", (int64_t)p[i].place);
+        json_kv_int(w, "cluster", (int64_t)p[i].cluster);
         plan_json_config(w, &p[i].pick->config);
         json_kv_num(w, "tokens_s", 1 / p[i].token_s);
         json_kv_num(w, "free_bytes", p[i].headroom);

@@ -78,7 +78,7 @@ size_t train_front(const struct train_job *j, struct train_point *out, size_t ma
         for (size_t p = 0; p < k->found.front_count && n < max; p++, n++) {
             const struct plan_pick *pick = &k->found.front[p];
 
-            out[n] = (struct train_point){ .place = i, .pick = pick };
+            out[n] = (struct train_point){ .cluster = i, .pick = pick };
             out[n].token_s = pick->step_s / tokens;
             out[n].headroom = (double)k->cluster.gpu.mem_bytes - (double)pick->memory;
             out[n].dollars = out[n].token_s / 3600 * (double)k->cluster.gpus * k->price;
@@ -424,7 +424,7 @@ static void print_front(struct cmd_ctx *ctx, const struct train_job *j)
     step = n > FRONT_SHOWN ? (n + FRONT_SHOWN - 2) / (FRONT_SHOWN - 1) : 1;
     for (size_t i = 0; i < n; i += step) {
         const struct train_point *p = &points[i];
-        const struct plan_cluster *cl = &j->cases[p->place].cluster;
+        const struct plan_cluster *cl = &j->cases[p->cluster].cluster;
         struct buf text = { 0 };
 
         plan_config_text(&p->pick->config, &text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* config: how a job is cut, and which cuts can be.
  *
- * Every rule has a name.  plan_config_rule() answers with the rule alone, for searches that try
+ * Every rule has a name.  plan_config_rule() answers with only the rule, for searches that try
  * millions; plan_config_check() says the same in words and gives the nearest value that the rule
  * lets through. */
 #include "plan/plan_int.h"

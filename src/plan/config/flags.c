@@ -463,7 +463,7 @@ static void print_torchtitan(struct flags_job *j)
              c->precision == PLAN_PURE16 ? "bfloat16" : "float32");
     if (c->offload_params)
         add_flag(j, "--training.enable_cpu_offload");
-    if (c->profile.fused) /* some of its configurations compile the loss alone, or nothing */
+    if (c->profile.fused) /* some of its configurations compile only the loss, or nothing */
         add_flag(j, "--compile.enable --compile.components model,loss%s",
                  hides_tp(j) && c->seq_par ? " --compile.enable_async_tensor_parallel" : "");
     else

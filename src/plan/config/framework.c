@@ -115,7 +115,7 @@ static const char *deepspeed_refuses(const struct plan_config *c)
 /* Its DeepSpeed has 16-bit gradients beside a master copy, its FSDP fp32 weights gathered in 16
  * bits, or all of it in 16; plain replicas are DistributedDataParallel.  The command of its
  * Megatron-LM plug-in cannot say what model is trained: its parsers of configurations hand over
- * layers, width and heads alone, of four kinds of models. */
+ * only layers, width and heads, of four kinds of models. */
 bool plan_accelerate_deepspeed(const struct plan_config *c)
 {
     return c->precision == PLAN_BF16_GRADS;

@@ -19,7 +19,7 @@
 enum {
     MIB = 1 << 20,
     PART_MAX = 8,           /* eighths */
-    SLACK_CPU_M = 1000,     /* a derived ask leaves this to pods of operators and the like */
+    SLACK_CPU_M = 1000,     /* a derived request leaves this to pods of operators and the like */
     SLACK_DIV = 32,         /* or this part of the machine */
     MEMORY_PCT = 90,        /* of the memory that derived asks take at most */
     WHOLE_GIB_MIB = 8192,   /* above it whole GiB are asked for */
@@ -66,15 +66,15 @@ static int64_t pods_of(const struct spec_component *c, enum feasible_system syst
     return c->nodes_per_replica * c->replicas;
 }
 
-static struct feasible_ask ask_given(const struct spec_component *c)
+static struct feasible_request request_given(const struct spec_component *c)
 {
-    struct feasible_ask ask = { .gpus = c->gpus };
+    struct feasible_request request = { .gpus = c->gpus };
 
     if (c->cpus.known)
-        ask.cpu_m = maybe_of(c->cpus.v * 1000);
+        request.cpu_m = maybe_of(c->cpus.v * 1000);
     if (c->memory_bytes.known)
-        ask.memory_mib = maybe_of(c->memory_bytes.v / MIB);
-    return ask;
+        request.memory_mib = maybe_of(c->memory_bytes.v / MIB);
+    return request;
 }
 
 static void unit_add(struct feasible *f, const struct spec_component *c,
@@ -96,7 +96,7 @@ static void unit_add(struct feasible *f, const struct spec_component *c,
         while ((u->groups[u->group_count] = spec_component_group(f->s, c, u->group_count)) != NULL)
             u->group_count++;
     }
-    u->ask = c ? ask_given(c) : feasible_serve_ask(f->s);
+    u->request = c ? request_given(c) : feasible_serve_request(f->s);
     if (c) {
         u->pods = pods_of(c, u->system);
         u->apart = feasible_apart(f->s, c, u->system);
@@ -104,7 +104,7 @@ static void unit_add(struct feasible *f, const struct spec_component *c,
                     (u->system == FEASIBLE_KUBERNETES && job_kind(c) && k && k->queue) ||
                     (u->system == FEASIBLE_OPENSHIFT && c->kind == SPEC_COMPONENT_BATCH);
         if (is_pods(u->system) && !c->gpus && c->pools.count)
-            u->ask.gpus = 1; /* a share of one */
+            u->request.gpus = 1; /* a share of one */
     }
     f->unit_count++;
 }
@@ -185,15 +185,15 @@ static void others_sum(const struct feasible *f, const struct feasible_unit *of,
         int64_t machines = 0, each;
         bool here = false;
 
-        if (u->system != of->system || u->ask.gpus)
+        if (u->system != of->system || u->request.gpus)
             continue;
         for (size_t g = 0; g < u->group_count; g++) {
             machines += u->groups[g]->count;
             here = here || u->groups[g] == n;
         }
         each = here && machines ? (u->pods + machines - 1) / machines : 0;
-        *cpu_m += each * maybe_or(u->ask.cpu_m, 0);
-        *mib += each * maybe_or(u->ask.memory_mib, 0);
+        *cpu_m += each * maybe_or(u->request.cpu_m, 0);
+        *mib += each * maybe_or(u->request.memory_mib, 0);
     }
 }
 
@@ -217,24 +217,24 @@ static void derive_on(const struct feasible *f, struct feasible_unit *u, const s
     if (!units)
         return;
     others_sum(f, u, n, &cpu_m, &mib);
-    if (r.cpu_m.known && (!u->ask.cpu_m.known || u->ask.cpu_derived)) {
+    if (r.cpu_m.known && (!u->request.cpu_m.known || u->request.cpu_derived)) {
         slack = r.cpu_m.v / SLACK_DIV > SLACK_CPU_M ? r.cpu_m.v / SLACK_DIV : SLACK_CPU_M;
         free_m = r.cpu_m.v - cpu_m - slack;
         free_m = free_m > r.cpu_m.v / 4 ? free_m : r.cpu_m.v / 4;
-        free_m = cpu_rounded(free_m * u->ask.gpus / units * part / PART_MAX);
-        if (!u->ask.cpu_m.known || free_m < u->ask.cpu_m.v)
-            u->ask.cpu_m = maybe_of(free_m);
-        u->ask.cpu_derived = true;
+        free_m = cpu_rounded(free_m * u->request.gpus / units * part / PART_MAX);
+        if (!u->request.cpu_m.known || free_m < u->request.cpu_m.v)
+            u->request.cpu_m = maybe_of(free_m);
+        u->request.cpu_derived = true;
     }
-    if (r.memory_mib.known && (!u->ask.memory_mib.known || u->ask.memory_derived)) {
+    if (r.memory_mib.known && (!u->request.memory_mib.known || u->request.memory_derived)) {
         int64_t all = n->memory_bytes.v / MIB * MEMORY_PCT / 100;
 
         free_m = r.memory_mib.v - mib < all ? r.memory_mib.v - mib : all;
         free_m = free_m > r.memory_mib.v / 4 ? free_m : r.memory_mib.v / 4;
-        free_m = memory_rounded(free_m * u->ask.gpus / units * part / PART_MAX);
-        if (!u->ask.memory_mib.known || free_m < u->ask.memory_mib.v)
-            u->ask.memory_mib = maybe_of(free_m);
-        u->ask.memory_derived = true;
+        free_m = memory_rounded(free_m * u->request.gpus / units * part / PART_MAX);
+        if (!u->request.memory_mib.known || free_m < u->request.memory_mib.v)
+            u->request.memory_mib = maybe_of(free_m);
+        u->request.memory_derived = true;
     }
 }
 
@@ -247,10 +247,10 @@ static void asks_derive(struct feasible *f, const size_t *of, size_t which)
         if (!is_pods(u->system) || !u->c || !u->c->gpus || !u->group_count ||
             (of && of[u->groups[0] - f->s->nodes] != which))
             continue;
-        if (u->ask.cpu_derived)
-            u->ask.cpu_m = maybe_none();
-        if (u->ask.memory_derived)
-            u->ask.memory_mib = maybe_none();
+        if (u->request.cpu_derived)
+            u->request.cpu_m = maybe_none();
+        if (u->request.memory_derived)
+            u->request.memory_mib = maybe_none();
         for (size_t g = 0; g < u->group_count; g++)
             derive_on(f, u, u->groups[g]);
     }
@@ -306,9 +306,9 @@ void feasible_room_make(const struct feasible *f, enum feasible_system system,
 
 void feasible_need_make(const struct feasible *f, const struct feasible_unit *u, int64_t *out)
 {
-    out[DIM_CPU] = maybe_or(u->ask.cpu_m, 0);
-    out[DIM_MEMORY] = maybe_or(u->ask.memory_mib, 0);
-    out[DIM_GPUS] = u->ask.gpus;
+    out[DIM_CPU] = maybe_or(u->request.cpu_m, 0);
+    out[DIM_MEMORY] = maybe_or(u->request.memory_mib, 0);
+    out[DIM_GPUS] = u->request.gpus;
     for (size_t i = 0; i < f->fabric_count; i++)
         for (size_t k = 0; u->c && k < u->c->fabrics.count; k++)
             if (str_eq(u->c->fabrics.items[k], f->fabrics[i]->name))
@@ -502,7 +502,7 @@ static int dim_short(struct feasible *f, bool *in, size_t i)
             return d;
     if (u->apart && solve_with(f, in, i, u->pods, -1, true) != PACK_NO)
         return dims;
-    return u->ask.gpus ? DIM_GPUS : DIM_CPU;
+    return u->request.gpus ? DIM_GPUS : DIM_CPU;
 }
 
 /* The most pods of unit `i` that fit among `in`. */
@@ -545,7 +545,7 @@ static void check_alone(struct feasible *f, bool *in, size_t i)
     in[i] = true;
     if (solve_with(f, in, i, u->pods, -1, false) == PACK_NO)
         feasible_tell_pods(f, u, dim_short(f, in, i), pods_found(f, in, i), NULL);
-    else if (scale && is_pods(u->system) && u->ask.gpus &&
+    else if (scale && is_pods(u->system) && u->request.gpus &&
              solve_with(f, in, i, scale->max * u->c->nodes_per_replica, -1, false) == PACK_NO)
         tell_growth(f, u);
     else
@@ -558,7 +558,7 @@ static const char *beside_text(struct feasible *f, const bool *in, size_t i)
 {
     struct buf b = { 0 };
     const char *out;
-    size_t more = 0, told = 0;
+    size_t more = 0, named = 0;
 
     for (size_t k = 0; k < f->unit_count; k++) {
         const struct feasible_unit *u = &f->units[k];
@@ -569,16 +569,16 @@ static const char *beside_text(struct feasible *f, const bool *in, size_t i)
                 near = near || u->groups[g] == f->units[i].groups[h];
         if (!near)
             continue;
-        if (told == 3) {
+        if (named == 3) {
             more++;
             continue;
         }
-        buf_addf(&b, "%s'%s'", told ? ", " : "", u->c ? u->c->name : "stoker serve");
-        told++;
+        buf_addf(&b, "%s'%s'", named ? ", " : "", u->c ? u->c->name : "stoker serve");
+        named++;
     }
     if (more)
         buf_addf(&b, " and %zu more", more);
-    out = arena_strdup(&f->a, told ? buf_str(&b) : "the daemons of the machines");
+    out = arena_strdup(&f->a, named ? buf_str(&b) : "the daemons of the machines");
     buf_release(&b);
     return out;
 }
@@ -709,9 +709,9 @@ static int64_t machine_gpus(const struct spec_node *n, enum feasible_system syst
 
 static bool grows_too_large(const struct feasible_unit *u)
 {
-    return u->c->scale && u->group_count && u->ask.gpus &&
+    return u->c->scale && u->group_count && u->request.gpus &&
            u->c->scale->max * u->c->nodes_per_replica >
-               u->groups[0]->count * (machine_gpus(u->groups[0], u->system) / u->ask.gpus);
+               u->groups[0]->count * (machine_gpus(u->groups[0], u->system) / u->request.gpus);
 }
 
 /* Jobs of Slurm one by one; of what runs on a machine without a scheduler one pod each, which
@@ -775,7 +775,7 @@ static void check_kinds(struct feasible *f)
         struct feasible_unit *u = &f->units[i];
         const char *first = u->group_count ? mig_profile(u->groups[0]) : NULL;
 
-        for (size_t g = 1; u->c && u->ask.gpus && is_pods(u->system) && g < u->group_count; g++)
+        for (size_t g = 1; u->c && u->request.gpus && is_pods(u->system) && g < u->group_count; g++)
             if (!mig_single(f->s, u->system) && !str_eq(mig_profile(u->groups[g]), first)) {
                 feasible_tell(
                     f, false, &u->c->groups,
@@ -870,11 +870,12 @@ void feasible_place_add(struct feasible *f, struct feasible_place p)
     f->places[f->place_count++] = p;
 }
 
-struct feasible_ask feasible_ask_of(const struct feasible *f, const struct spec_component *c)
+struct feasible_request feasible_request_of(const struct feasible *f,
+                                            const struct spec_component *c)
 {
     size_t i = f->unit_of[c - f->s->components];
 
-    return i == SIZE_MAX ? ask_given(c) : f->units[i].ask;
+    return i == SIZE_MAX ? request_given(c) : f->units[i].request;
 }
 
 bool feasible_fills(const struct feasible *f, const struct spec_component *c)

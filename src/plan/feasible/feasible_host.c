@@ -131,7 +131,7 @@ static uint32_t replica_gpus(const struct host_replica *r, const struct host_mac
 }
 
 static bool slot_match(const struct host_search *h, struct host_match *m, size_t slot,
-                       uint32_t *seen)
+                       uint32_t *tried)
 {
     const struct host_replica *r = &h->items[m->item[slot]];
     uint32_t may = replica_gpus(r, &m->at);
@@ -141,10 +141,10 @@ static bool slot_match(const struct host_search *h, struct host_match *m, size_t
         uint32_t bit = 1U << g;
         bool last = (r->last[m->at.group] & bit) != 0;
 
-        if (!(may & bit) || *seen & bit || last != (k >= HOST_GPUS))
+        if (!(may & bit) || *tried & bit || last != (k >= HOST_GPUS))
             continue;
-        *seen |= bit;
-        if (m->owner[g] == SIZE_MAX || slot_match(h, m, m->owner[g], seen)) {
+        *tried |= bit;
+        if (m->owner[g] == SIZE_MAX || slot_match(h, m, m->owner[g], tried)) {
             m->owner[g] = slot;
             return true;
         }
@@ -160,12 +160,12 @@ static bool machine_match(struct host_search *h, size_t count, size_t machine)
     memset(m.owner, 0xff, sizeof(m.owner));
     for (size_t i = 0; i < count; i++)
         for (int64_t k = 0; h->items[i].machine == machine && k < h->items[i].gpus; k++) {
-            uint32_t seen = 0;
+            uint32_t tried = 0;
 
             if (m.slots == HOST_GPUS)
                 return false;
             m.item[m.slots] = i;
-            if (!slot_match(h, &m, m.slots++, &seen))
+            if (!slot_match(h, &m, m.slots++, &tried))
                 return false;
         }
     for (size_t i = 0; i < count; i++)
@@ -206,11 +206,11 @@ static enum pack_answer replicas_place(struct host_search *h, size_t at)
         return PACK_FITS;
     for (size_t m = 0; m < h->machine_count; m++) {
         enum pack_answer answer;
-        bool seen = false;
+        bool same = false;
 
-        for (size_t e = 0; !seen && e < m; e++)
-            seen = machine_same(h, at, e, m);
-        if (seen)
+        for (size_t e = 0; !same && e < m; e++)
+            same = machine_same(h, at, e, m);
+        if (same)
             continue;
         if (h->steps++ > HOST_STEPS_MAX)
             return PACK_UNKNOWN;
@@ -240,7 +240,7 @@ static bool unit_takes_part(const struct feasible *f, size_t i, const size_t *of
 {
     const struct feasible_unit *u = &f->units[i];
 
-    return u->system == FEASIBLE_HOST && u->group_count && u->ask.gpus && !u->lost &&
+    return u->system == FEASIBLE_HOST && u->group_count && u->request.gpus && !u->lost &&
            of[u->groups[0] - f->s->nodes] == which;
 }
 
@@ -308,7 +308,7 @@ static enum pack_answer cluster_place(struct feasible *f, struct arena *a, const
     machines_make(f, a, of, which, count + 1, h); /* one more: the first may be others' */
     for (size_t i = 0; i <= last && i < f->unit_count; i++) {
         const struct feasible_unit *u = &f->units[i];
-        struct host_replica r = { .u = u, .gpus = u->ask.gpus, .machine = SIZE_MAX }, off = r;
+        struct host_replica r = { .u = u, .gpus = u->request.gpus, .machine = SIZE_MAX }, off = r;
 
         if (!unit_takes_part(f, i, of, which))
             continue;
@@ -423,7 +423,7 @@ void feasible_hosts(struct feasible *f)
     size_t *of = arena_array(&f->a, size_t, f->s->node_count + 1);
 
     for (size_t i = 0; i < f->unit_count; i++)
-        in[i] = f->units[i].system == FEASIBLE_HOST && f->units[i].ask.gpus;
+        in[i] = f->units[i].system == FEASIBLE_HOST && f->units[i].request.gpus;
     feasible_clusters(f, in, of);
     for (size_t i = 0; i < f->s->node_count; i++)
         if (of[i] == i && f->s->nodes[i].gpus_per_node)

@@ -17,7 +17,7 @@ enum { DIM_CPU, DIM_MEMORY, DIM_GPUS, DIM_FABRICS }; /* then one for each fabric
 struct feasible_unit {              /* pods of a component, or stoker's own */
     const struct spec_component *c; /* NULL: `stoker serve` */
     enum feasible_system system;
-    struct feasible_ask ask;
+    struct feasible_request request;
     const struct spec_node **groups;
     size_t group_count;
     int64_t pods;

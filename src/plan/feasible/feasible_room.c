@@ -238,7 +238,7 @@ static size_t serve_groups(const struct spec *s, int64_t gpus, const struct spec
 size_t feasible_groups(const struct spec *s, const struct spec_component *c,
                        const struct spec_node **out)
 {
-    bool gpus = c ? c->gpus || c->pools.count : feasible_serve_ask(s).gpus;
+    bool gpus = c ? c->gpus || c->pools.count : feasible_serve_request(s).gpus;
     size_t count = 0;
 
     if (!gpus && !(c && c->nodes))
@@ -250,7 +250,7 @@ size_t feasible_groups(const struct spec *s, const struct spec_component *c,
         return out[0] != NULL;
     }
     if (!c)
-        return serve_groups(s, feasible_serve_ask(s).gpus, out);
+        return serve_groups(s, feasible_serve_request(s).gpus, out);
     while ((out[count] = spec_component_group(s, c, count)) != NULL)
         count++;
     return count;
@@ -328,11 +328,11 @@ int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
 }
 
 /* As many GPUs as the models that no component serves are loaded on. */
-struct feasible_ask feasible_serve_ask(const struct spec *s)
+struct feasible_request feasible_serve_request(const struct spec *s)
 {
     int64_t least = INT64_MAX, most = 0;
-    struct feasible_ask ask = { .cpu_m = maybe_of(FEASIBLE_SERVE_CPU_M),
-                                .memory_mib = maybe_of(FEASIBLE_SERVE_MIB) };
+    struct feasible_request request = { .cpu_m = maybe_of(FEASIBLE_SERVE_CPU_M),
+                                        .memory_mib = maybe_of(FEASIBLE_SERVE_MIB) };
 
     for (size_t i = 0; i < s->node_count; i++) {
         int64_t gpus = s->nodes[i].gpus_per_node;
@@ -347,8 +347,8 @@ struct feasible_ask feasible_serve_ask(const struct spec *s)
             (!m->gpus && !m->pool && m->device != SPEC_DEVICE_GPU))
             continue;
         for (int64_t g = 0; g < most; g++) /* unset: all, of whichever machine it is */
-            if ((m->gpus ? spec_range_has(m->gpus, g) : g < least) && g + 1 > ask.gpus)
-                ask.gpus = g + 1;
+            if ((m->gpus ? spec_range_has(m->gpus, g) : g < least) && g + 1 > request.gpus)
+                request.gpus = g + 1;
     }
-    return ask;
+    return request;
 }

@@ -77,7 +77,7 @@ static const char *mib_text(int64_t v, char out[TEXT_MAX])
 static const char *gpus_text(const struct feasible_unit *u, const struct spec_node *n,
                              char out[TEXT_MAX])
 {
-    int64_t count = u->ask.gpus;
+    int64_t count = u->request.gpus;
 
     if (u->system != FEASIBLE_HOST && feasible_mig_instances(n))
         (void)snprintf(out, TEXT_MAX, "%" PRId64 " MIG instance%s (%s)", count,
@@ -93,11 +93,11 @@ static const char *need_text(const struct feasible *f, const struct feasible_uni
     char number[TEXT_MAX];
 
     if (dim == DIM_CPU)
-        (void)snprintf(out, TEXT_MAX, "%s CPU%s", cpus_text(maybe_or(u->ask.cpu_m, 0), number),
-                       maybe_is(u->ask.cpu_m, 1000) ? "" : "s");
+        (void)snprintf(out, TEXT_MAX, "%s CPU%s", cpus_text(maybe_or(u->request.cpu_m, 0), number),
+                       maybe_is(u->request.cpu_m, 1000) ? "" : "s");
     else if (dim == DIM_MEMORY)
         (void)snprintf(out, TEXT_MAX, "%.100s of memory",
-                       mib_text(maybe_or(u->ask.memory_mib, 0), number));
+                       mib_text(maybe_or(u->request.memory_mib, 0), number));
     else if (dim == DIM_GPUS)
         return gpus_text(u, u->groups[0], out);
     else if (dim < DIM_FABRICS + (int)f->fabric_count)
@@ -120,7 +120,7 @@ static void tell_cpu(struct feasible *f, const struct feasible_unit *u, const st
     char hint[HINT_MAX];
 
     unit_text(u, name);
-    cpus_text(u->ask.cpu_m.v, want);
+    cpus_text(u->request.cpu_m.v, want);
     if (u->system == FEASIBLE_SLURM) {
         feasible_tell(f, false, at, NULL, "%s needs %s cores and a machine of '%s' has %" PRId64,
                       name, want, n->name, n->cpu_cores.v);
@@ -151,7 +151,7 @@ static void tell_memory(struct feasible *f, const struct feasible_unit *u,
     char name[TEXT_MAX], want[UNITS_TEXT_MAX], have[TEXT_MAX], kept[TEXT_MAX], daemons[TEXT_MAX];
     char hint[HINT_MAX], all[UNITS_TEXT_MAX];
     int64_t bytes =
-        u->c && u->c->memory_bytes.known ? u->c->memory_bytes.v : u->ask.memory_mib.v << 20;
+        u->c && u->c->memory_bytes.known ? u->c->memory_bytes.v : u->request.memory_mib.v << 20;
 
     unit_text(u, name);
     units_bytes_exact((uint64_t)bytes, want);

@@ -36,18 +36,18 @@ static enum rc read_gpus(const struct json *list, struct plan_cluster *o, struct
     enum rc rc;
 
     for (const struct json *g = list ? list->first : NULL; g; g = g->next) {
-        const char *own = json_str(json_get(g, "name"));
+        const char *product = json_str(json_get(g, "name"));
         int64_t mem = bytes_at(g, "mem_total_bytes") - bytes_at(g, "mem_reserved_bytes");
 
         if (!gpu_works(g))
             continue;
-        if (name && !str_eq(name, own))
-            return err_set(err, RC_USAGE, "the GPUs differ: '%s' and '%s'", name, own);
+        if (name && !str_eq(name, product))
+            return err_set(err, RC_USAGE, "the GPUs differ: '%s' and '%s'", name, product);
         if (maybe_or(json_bool(json_get(g, "mig")), 0)) {
             err_hint(err, "Plan with --gpu and the whole GPU, or switch MIG off.");
             return err_set(err, RC_USAGE, "GPU %zu is cut into MIG instances", n);
         }
-        name = own;
+        name = product;
         if (mem > 0 && mem < least)
             least = mem;
         n++;
@@ -180,13 +180,13 @@ static enum rc read_measured(const struct json *m, struct plan_cluster *o, struc
 /* Nodes of this size, with one adapter a GPU where nothing else is told. */
 static void usual_nodes(int64_t gpus, struct plan_cluster *o)
 {
-    struct plan_gpu own = o->gpu;
+    struct plan_gpu found = o->gpu;
     int64_t node = o->node_gpus;
     double each;
 
-    plan_cluster_usual(&own, gpus ? gpus : node, o);
+    plan_cluster_usual(&found, gpus ? gpus : node, o);
     each = o->net_bytes_s / (double)o->node_gpus;
-    if (own.link_bytes_s > 0)
+    if (found.link_bytes_s > 0)
         o->net_bytes_s = each * (double)node;
     o->node_gpus = node;
     o->machine_gpus = 0;

@@ -435,7 +435,7 @@ void plan_layer_memory_of(const struct plan_model *m, const struct plan_counts *
 }
 
 /* ---- one stage ---- */
-/* In line: one of two callers wants every kind, the other, millions of times, their sum alone. */
+/* In line: one of two callers wants every kind, the other, millions of times, only their sum. */
 
 struct pipeline_step {  /* what of the step half all stages share */
     double z[4], ez[4]; /* 1 over what stage i of ZeRO divides by: dense weights, experts */

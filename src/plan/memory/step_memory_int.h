@@ -6,7 +6,7 @@
  *                recompute, recompute_every, precision, optimizer, lora_rank, base_bits, offload
  *                and profile.  About a microsecond, shared by every step below.
  *   stages       plan_stages_of(): the few stages that can be the fullest.  Depends on the model,
- *                pp and profile.split alone; one table of them by pp serves a whole search.
+ *                pp and profile.split only; one table of them by pp serves a whole search.
  *   step half    plan_step_memory(): pp, vpp, grad_acc, dp, zero, shard, schedule: tens of
  *                nanoseconds, no allocation.
  *

@@ -15,7 +15,7 @@
  *               width is n_shared_experts times an expert's; V3's router has a bias
  *   gpt2        n_embd, n_layer, n_head, n_inner (null: 4 times)
  *   falcon      multi_query means one kv head, but not with new_decoder_architecture; that one has
- *               two norms a layer, parallel_attn alone has one
+ *               two norms a layer, parallel_attn without it has one
  *   opt         positions are two more than said; word_embed_proj_dim; no final norm where the
  *               norms stand behind
  *   phi         one norm a layer, and a bias on the head

@@ -221,17 +221,17 @@ static uint64_t inner_count(const struct plan_space *s, const struct search_unit
 static void pick_accept(struct search_worker *w, const struct plan_pick *p)
 {
     struct plan_found *f = w->found;
-    size_t place = (size_t)((double)p->memory / (double)w->space->limit * 63.999);
+    size_t bucket = (size_t)((double)p->memory / (double)w->space->limit * 63.999);
 
     if (plan_pick_cmp(p, &w->best) < 0)
         w->best = *p;
     if (w->space->all)
         found_offer_top(f, p);
-    if (p->step_s > w->ceiling[place])
+    if (p->step_s > w->ceiling[bucket])
         return;
     found_offer_front(f, p);
-    /* whoever stands above this place and is not faster cannot come into the front */
-    for (size_t i = place + 1; i < ARRAY_SIZE(w->ceiling) && w->ceiling[i] > p->step_s; i++)
+    /* whoever stands above this bucket and is not faster cannot come into the front */
+    for (size_t i = bucket + 1; i < ARRAY_SIZE(w->ceiling) && w->ceiling[i] > p->step_s; i++)
         w->ceiling[i] = p->step_s;
 }
 

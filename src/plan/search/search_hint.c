@@ -289,7 +289,7 @@ static bool sizes_hint(const struct plan_space *s, double *left, struct err *err
 {
     int64_t product = (int64_t)s->base.tp * s->base.pp * s->base.cp, gpus = 0;
     struct near_size near = nearest_size(s, false, left);
-    struct err own = { 0 };
+    struct err by_rule = { 0 };
     struct buf text = { 0 };
     const char *why = NULL;
     bool said, alone = false;
@@ -298,14 +298,14 @@ static bool sizes_hint(const struct plan_space *s, double *left, struct err *err
         near = nearest_size(s, true, left);
     if (s->fixed & PLAN_GIVEN_DP)
         product *= s->base.dp;
-    say_broken(s, product, &text, &own);
+    say_broken(s, product, &text, &by_rule);
     if (!near.size)
         gpus = nearest_gpus(s, product, &near.batch, left);
     for (int any_batch = 0; any_batch <= 1 && !near.size && !gpus; any_batch++)
         alone = (near = nearest_alone(s, any_batch, left)).size != NULL;
     if (!near.size && !gpus && s->for_one)
         why = framework_reason(s);
-    if (text.len && (near.size || gpus || why || *own.hint))
+    if (text.len && (near.size || gpus || why || *by_rule.hint))
         buf_addc(&text, ' ');
     if (near.size)
         buf_addf(&text, "The nearest %s that works is %d", near.size->name, near.value);
@@ -318,7 +318,7 @@ static bool sizes_hint(const struct plan_space *s, double *left, struct err *err
     else if (why)
         buf_addf(&text, "%s cannot run it: %s.", plan_framework_versions[s->framework], why);
     else
-        buf_adds(&text, own.hint);
+        buf_adds(&text, by_rule.hint);
     said = text.len > 0;
     if (said)
         err_hint(err, "%s", buf_str(&text));

@@ -347,7 +347,7 @@ static void step_constants(const struct layer_work *w, struct plan_layer_time *o
     o->expert_ratio = w->tp / (w->c->ep * w->etp);
     o->hide = p->dp_overlap ? k[PLAN_C_OVL] : 0;
     o->gather_hide = p->stack != PLAN_STACK_NANOTRON ? o->hide : 0;
-    o->scatter_hide = o->gather_hide; /* nanotron overlaps all-reduces alone */
+    o->scatter_hide = o->gather_hide; /* nanotron overlaps only all-reduces */
     o->zero3_open = 1 - fmin(k[PLAN_C_OVL], 1);
     o->chunk_open = p->fused ? k[PLAN_C_EXPOSED] : 1;
     o->sums_apart = p->stack == PLAN_STACK_NANOTRON && !p->fused;
@@ -389,26 +389,26 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     struct plan_group tp;
     struct pass f, b;
     struct layer_work w;
-    double all_reduce, shown, ring, wait, exchange, unseen;
+    double all_reduce, exposed, ring, wait, exchange, unseen;
 
     work_of(m, r, k, c, &w);
     step_constants(&w, &o);
     weights_of(&w, &o);
     plan_group_of(r, k, c->tp, ceil(c->tp / r->node), true, &tp);
     all_reduce = 2 * (w.size * w.tokens * w.h * tp.reduce + tp.latency);
-    /* kernels hide a collective behind a product inside one NVLink domain alone */
-    shown = c->tp > r->node ? all_reduce : all_reduce * o.chunk_open;
+    /* kernels hide a collective behind a product only inside one NVLink domain */
+    exposed = c->tp > r->node ? all_reduce : all_reduce * o.chunk_open;
     ring = ring_time(&w);
     exchange = exchange_time(&w, &unseen);
     f = (struct pass){ matmul_time(&w), attention_time(&w), elementwise_time(&w),
-                       2 * shown,       2 * exchange,       ring * o.chunk_open };
+                       2 * exposed,     2 * exchange,       ring * o.chunk_open };
     b = (struct pass){ (c->lora_rank ? 1 : 2) * f.matmul,
                        (c->profile.flash ? 2.5 : 2) * f.attention,
                        2 * f.memory,
-                       (c->seq_par ? 3 : 2) * shown,
+                       (c->seq_par ? 3 : 2) * exposed,
                        f.ep,
                        2 * f.cp };
-    o.tp_hidden = (c->seq_par ? 5 : 4) * (all_reduce - shown);
+    o.tp_hidden = (c->seq_par ? 5 : 4) * (all_reduce - exposed);
     o.cp_hidden = 3 * (ring - f.cp);
     o.ep_hidden = 4 * unseen;
     o.cp = c->cp;

@@ -136,7 +136,7 @@ void plan_cut_of(const struct plan_model *m, enum plan_split split, int32_t pp,
 
 /* ---- the step ---- */
 struct traffic { /* seconds of replicas' traffic */
-    double shown, hidden;
+    double exposed, hidden;
 };
 
 static double above_zero(double x)
@@ -154,7 +154,7 @@ static struct traffic replica_traffic(const struct plan_layer_time *l, const str
 {
     const struct plan_group *g = &gs->shard, *c = &gs->copies;
     int w = s->pp > 1;
-    double lf = l->fwd[w], lb = l->bwd[w], reduce, gather, shown, most, times = 1;
+    double lf = l->fwd[w], lb = l->bwd[w], reduce, gather, exposed, most, times = 1;
     double between =
         2 * (l->grad_bytes * params / gs->shard_gpus * c->reduce + c->latency); /* copies */
     double tensors =
@@ -164,8 +164,8 @@ static struct traffic replica_traffic(const struct plan_layer_time *l, const str
     if (s->zero == 3) { /* gathered twice and scattered once for each micro-batch */
         double per = 3 * gather, comp = stage * (lf + lb), under = per < comp ? per : comp;
 
-        shown = s->micro_batches * (above_zero(per - comp) + l->zero3_open * under) + between;
-        return (struct traffic){ shown, s->micro_batches * per + between - shown };
+        exposed = s->micro_batches * (above_zero(per - comp) + l->zero3_open * under) + between;
+        return (struct traffic){ exposed, s->micro_batches * per + between - exposed };
     }
     if (s->zero >= 1 && l->hide > 0)
         reduce = l->grad_bytes * params * g->gather + g->latency + between;
@@ -176,15 +176,15 @@ static struct traffic replica_traffic(const struct plan_layer_time *l, const str
     if (plan_scatters_each(s->zero, s->pp))
         times = s->micro_batches;
     most = times * reduce;
-    shown = reduce - (s->zero >= 1 ? l->scatter_hide : l->hide) * cut->last * lb;
-    shown = times * (shown > l->floor * reduce ? shown : l->floor * reduce);
+    exposed = reduce - (s->zero >= 1 ? l->scatter_hide : l->hide) * cut->last * lb;
+    exposed = times * (exposed > l->floor * reduce ? exposed : l->floor * reduce);
     if (s->zero >= 1) {
         double rest = gather - l->gather_hide * cut->first * lf;
 
         most += gather;
-        shown += rest > l->floor * gather ? rest : l->floor * gather;
+        exposed += rest > l->floor * gather ? rest : l->floor * gather;
     }
-    return (struct traffic){ shown, most - shown };
+    return (struct traffic){ exposed, most - exposed };
 }
 
 struct pipe {                            /* what the pipeline half of plan_step_time() found */
@@ -236,7 +236,7 @@ static void fill_parts(const struct plan_layer_time *l, const struct plan_step *
     }
     out->part[PLAN_TIME_PP] = sends;
     out->part[PLAN_TIME_BUBBLE] = p->bubble;
-    out->part[PLAN_TIME_DP] = t->shown;
+    out->part[PLAN_TIME_DP] = t->exposed;
     out->part[PLAN_TIME_OPTIMIZER] = opt;
     out->part[PLAN_TIME_OFFLOAD] = offload;
     out->part[PLAN_TIME_LAUNCH] += m * l->micro + l->step;
@@ -255,7 +255,7 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
     struct traffic t = { 0, 0 };
     double m = s->micro_batches, replicas_of_expert = s->dp * l->cp * l->expert_ratio;
     double sends, opt, total;
-    double stage = cut->first > cut->middle ? cut->first : cut->middle, params, experts, own;
+    double stage = cut->first > cut->middle ? cut->first : cut->middle, params, experts, held;
     double offload = 0, before;
 
     stage = stage > cut->last ? stage : cut->last;
@@ -268,15 +268,15 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
         t = replica_traffic(l, cut, g, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
     if (g->shard_gpus < s->dp * l->cp && replicas_of_expert > g->shard_gpus)
         replicas_of_expert = g->shard_gpus;
-    own = s->zero >= 1 ? params / g->shard_gpus + experts / replicas_of_expert : params + experts;
-    opt = l->opt_bytes * own / l->hbm;
+    held = s->zero >= 1 ? params / g->shard_gpus + experts / replicas_of_expert : params + experts;
+    opt = l->opt_bytes * held / l->hbm;
     if (l->offload_optimizer) { /* gradients down, weights up, the update on the host */
-        offload = own * (6 / l->pcie + l->opt_bytes / l->host_mem);
+        offload = held * (6 / l->pcie + l->opt_bytes / l->host_mem);
         opt = 0;
     }
     if (l->offload_params)
         offload += m * 2 * 2 * params / g->shard_gpus / l->pcie;
-    total = m * (p.slowest - (s->pp > 1 ? l->send : 0)) + sends + p.bubble + t.shown + opt +
+    total = m * (p.slowest - (s->pp > 1 ? l->send : 0)) + sends + p.bubble + t.exposed + opt +
             offload + l->step;
     before = total;
     if (s->zero == 3 && 16 * params / g->shard_gpus > l->press_bytes)

@@ -30,7 +30,7 @@ struct plan_group {
     double gather, reduce; /* seconds a byte: one pass of gather or scatter, of an all-reduce */
     double latency;        /* seconds a pass */
     double hop;            /* seconds a tensor that is gathered across nodes */
-    double ring;           /* seconds a tensor that is summed alone across nodes waits for ranks */
+    double ring; /* seconds a tensor that is summed by itself across nodes waits for ranks */
 };
 /* `gpus` of a group on `span` nodes; tp: tensor parallel, whose messages are small. */
 void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, double gpus,

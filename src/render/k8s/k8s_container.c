@@ -34,29 +34,29 @@ static void put_gpus(struct k8s *k, struct yaml_out *y, const struct spec_compon
  * not known. */
 static void put_cores(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
-    struct feasible_ask ask = feasible_ask_of(k->r->feasible, c);
+    struct feasible_request request = feasible_request_of(k->r->feasible, c);
 
-    if (!ask.cpu_m.known)
+    if (!request.cpu_m.known)
         return;
-    yaml_note(y, ask.cpu_derived ? "its GPUs' part of the CPUs that pods can have"
-                                 : render_from(k->r, &c->cpus));
-    if (ask.cpu_m.v % 1000)
-        yaml_strf(y, "cpu", "%" PRId64 "m", ask.cpu_m.v);
+    yaml_note(y, request.cpu_derived ? "its GPUs' part of the CPUs that pods can have"
+                                     : render_from(k->r, &c->cpus));
+    if (request.cpu_m.v % 1000)
+        yaml_strf(y, "cpu", "%" PRId64 "m", request.cpu_m.v);
     else
-        yaml_strf(y, "cpu", "%" PRId64, ask.cpu_m.v / 1000);
+        yaml_strf(y, "cpu", "%" PRId64, request.cpu_m.v / 1000);
 }
 
 static void put_memory(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
-    struct feasible_ask ask = feasible_ask_of(k->r->feasible, c);
+    struct feasible_request request = feasible_request_of(k->r->feasible, c);
     char size[32];
 
-    if (!ask.memory_mib.known)
+    if (!request.memory_mib.known)
         return;
     k8s_quantity(size, sizeof(size),
-                 c->memory_bytes.known ? c->memory_bytes.v : ask.memory_mib.v << 20);
-    yaml_note(y, ask.memory_derived ? "its GPUs' part of the memory that pods can have"
-                                    : render_from(k->r, &c->memory_bytes));
+                 c->memory_bytes.known ? c->memory_bytes.v : request.memory_mib.v << 20);
+    yaml_note(y, request.memory_derived ? "its GPUs' part of the memory that pods can have"
+                                        : render_from(k->r, &c->memory_bytes));
     yaml_str(y, "memory", size);
 }
 

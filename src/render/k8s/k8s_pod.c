@@ -126,7 +126,7 @@ void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod)
 static void shm_add(struct k8s *k, struct k8s_pod *pod)
 {
     const struct spec_component *c = pod->c;
-    struct maybe memory = feasible_ask_of(k->r->feasible, c).memory_mib;
+    struct maybe memory = feasible_request_of(k->r->feasible, c).memory_mib;
     bool said = c->memory_bytes.known;
 
     if (c->shm_bytes.known && said && c->shm_bytes.v > c->memory_bytes.v)

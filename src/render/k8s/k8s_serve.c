@@ -289,7 +289,7 @@ static void spec_bytes(struct yaml_out *y, const char *key, int64_t bytes)
 static int64_t serve_gpus(const struct spec *s, const struct spec_component *c)
 {
     if (!c)
-        return feasible_serve_ask(s).gpus;
+        return feasible_serve_request(s).gpus;
     return c->gpus ? c->gpus : k8s_shares_gpu(c);
 }
 

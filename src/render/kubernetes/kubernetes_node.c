@@ -351,7 +351,7 @@ static void serve_sharing_check(struct kube *q)
     const struct spec *s = q->k.r->spec;
     const struct spec_node **groups =
         arena_array(&q->k.arena, const struct spec_node *, s->node_count + 1);
-    int64_t gpus = k8s_has_models(s, NULL) ? feasible_serve_ask(s).gpus : 0;
+    int64_t gpus = k8s_has_models(s, NULL) ? feasible_serve_request(s).gpus : 0;
     size_t count = gpus ? feasible_groups(s, NULL, groups) : 0;
 
     for (size_t i = 0; i < count; i++) {

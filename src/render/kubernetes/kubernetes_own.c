@@ -265,7 +265,7 @@ static void site_server(struct kube *q, struct k8s_pod *pod)
                              .uid = K8S_UID_DEFAULT,
                              .cpu = kube_cpu(q, FEASIBLE_SERVE_CPU_M),
                              .memory = kube_mib(q, FEASIBLE_SERVE_MIB),
-                             .gpus = feasible_serve_ask(q->k.r->spec).gpus,
+                             .gpus = feasible_serve_request(q->k.r->spec).gpus,
                              .ports = ports,
                              .port_count = 2,
                              .health = health,
