@@ -54,6 +54,13 @@ struct alert_note {
 };
 struct alert_note *alert_note_new(const struct telemetry *t, const struct alert_active *x,
                                   const char *hostname, const char *generator);
+/* The texts of alert_whose by their names; those that are not known are not written. */
+enum { ALERT_WHOSE_ROWS = 5 };
+extern const struct alert_whose_row {
+    const char *name;
+    size_t at, cap; /* in struct alert_whose */
+} alert_whose_rows[ALERT_WHOSE_ROWS];
+void alert_whose_json(const struct alert_whose *who, struct json_out *w); /* members of an object */
 struct alert_note *alert_note_copy(const struct alert_note *n);
 void alert_note_free(struct alert_note *n); /* NULL is fine */
 struct alert_body {

@@ -45,40 +45,6 @@ static void put_value(struct json_out *w, double value)
     json_kv_num(w, "value", value); /* NaN: null */
 }
 
-/* The texts of alert_whose by their names. */
-struct whose_row {
-    const char *name;
-    char *text;
-    size_t cap;
-};
-enum { WHOSE_ROWS = 5 };
-
-static void whose_rows(struct alert_whose *who, struct whose_row out[WHOSE_ROWS])
-{
-    const struct whose_row rows[WHOSE_ROWS] = {
-        { "job", who->job, sizeof(who->job) },
-        { "user", who->user, sizeof(who->user) },
-        { "pod", who->pod, sizeof(who->pod) },
-        { "namespace", who->space, sizeof(who->space) },
-        { "command", who->command, sizeof(who->command) },
-    };
-
-    memcpy(out, rows, sizeof(rows));
-}
-
-static void put_whose(struct json_out *w, const struct alert_active *x)
-{
-    struct alert_whose who = x->whose;
-    struct whose_row rows[WHOSE_ROWS];
-
-    whose_rows(&who, rows);
-    json_kv_obj(w, "whose");
-    for (size_t i = 0; i < WHOSE_ROWS; i++)
-        if (rows[i].text[0])
-            json_kv_str(w, rows[i].name, rows[i].text);
-    json_obj_end(w);
-}
-
 static void write_alert(void *arg, const struct alert_active *x)
 {
     struct writer *k = arg;
@@ -98,7 +64,9 @@ static void write_alert(void *arg, const struct alert_active *x)
     json_kv_str(&w, "summary", x->summary);
     json_kv_str(&w, "cause", x->cause);
     json_kv_str(&w, "role", alert_role_word(x->role));
-    put_whose(&w, x);
+    json_kv_obj(&w, "whose");
+    alert_whose_json(&x->whose, &w);
+    json_obj_end(&w);
     json_kv_arr(&w, "told");
     if (k->s)
         alert_sender_told(k->s, k->t, x, &w);
@@ -213,14 +181,15 @@ static bool read_labels(const struct json *d, struct telemetry_label labels[TELE
 static bool read_whose(const struct json *d, struct alert_whose *out)
 {
     const struct json *obj = json_get(d, "whose");
-    struct whose_row rows[WHOSE_ROWS];
 
     if (!are_texts(obj))
         return false;
-    whose_rows(out, rows);
-    for (size_t i = 0; i < WHOSE_ROWS; i++)
-        if (json_get(obj, rows[i].name) && !read_text(obj, rows[i].name, rows[i].text, rows[i].cap))
+    for (size_t i = 0; i < ALERT_WHOSE_ROWS; i++) {
+        const struct alert_whose_row *r = &alert_whose_rows[i];
+
+        if (json_get(obj, r->name) && !read_text(obj, r->name, (char *)out + r->at, r->cap))
             return false;
+    }
     return true;
 }
 

@@ -83,17 +83,24 @@ static void add_own_runbook(struct json_out *w, const char *generator, const cha
     buf_release(&at);
 }
 
-static void add_whose(struct json_out *w, const struct alert_whose *who)
-{
-    const struct telemetry_label rows[] = { { "job", who->job },
-                                            { "user", who->user },
-                                            { "pod", who->pod },
-                                            { "namespace", who->space },
-                                            { "command", who->command } };
+const struct alert_whose_row alert_whose_rows[ALERT_WHOSE_ROWS] = {
+#define WHOSE_ROW(name, member)                                                                    \
+    {                                                                                              \
+        name, offsetof(struct alert_whose, member), sizeof(((struct alert_whose *)NULL)->member)   \
+    }
+    WHOSE_ROW("job", job),         WHOSE_ROW("user", user),       WHOSE_ROW("pod", pod),
+    WHOSE_ROW("namespace", space), WHOSE_ROW("command", command),
+#undef WHOSE_ROW
+};
 
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        if (rows[i].value[0])
-            json_kv_str(w, rows[i].name, rows[i].value);
+void alert_whose_json(const struct alert_whose *who, struct json_out *w)
+{
+    for (size_t i = 0; i < ALERT_WHOSE_ROWS; i++) {
+        const char *text = (const char *)who + alert_whose_rows[i].at;
+
+        if (*text)
+            json_kv_str(w, alert_whose_rows[i].name, text);
+    }
 }
 
 /* What it follows from: "GpuLost: The driver has lost GPU 3". */
@@ -123,7 +130,7 @@ static char *annotations_json(const struct alert_active *x, const struct telemet
     else if (generator) /* what the agent itself knows of the rule */
         add_own_runbook(&w, generator, r->name);
     add_code(&w, s);
-    add_whose(&w, &x->whose);
+    alert_whose_json(&x->whose, &w);
     if (x->root_rule)
         add_root(&w, x);
     if (x->follows[0])

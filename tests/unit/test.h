@@ -26,7 +26,8 @@ static inline LargestIntegralType check_failed(const char *cond, const char *fil
 
 /* AUTO(buf_release) struct buf b = { 0 };  is released where its block ends. */
 #define AUTO(release) __attribute__((cleanup(release)))
-/* AUTO_OF(metrics_free, metrics);  once in a file, then  AUTO(metrics_free_at) struct metrics *m. */
+/* AUTO_OF(metrics_free, metrics);  once in a file, and  AUTO(metrics_free_at) struct metrics *m;
+ * is freed where its block ends. */
 #define AUTO_OF(free_fn, type)                                                                     \
     static inline void free_fn##_at(struct type **p)                                               \
     {                                                                                              \
