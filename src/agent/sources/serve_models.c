@@ -18,13 +18,13 @@ enum {
     MODELS_LINE_MAX = 1024 /* bytes of a line that is looked at */
 };
 
-struct histogram {
+struct latency_buckets {
     double upper[MODELS_BUCKETS_MAX], count[MODELS_BUCKETS_MAX]; /* cumulative */
     size_t n;
 };
 struct model_shown {
     char name[TELEMETRY_VALUE_MAX];
-    struct histogram kept[MODELS_KEPT]; /* a ring */
+    struct latency_buckets kept[MODELS_KEPT]; /* a ring */
     size_t newest, filled;
     double requests, tokens, errors, queue, bytes, ready;
     bool seen;
@@ -83,7 +83,7 @@ static void add(double *sum, double v)
 
 static void take_bucket(struct model_shown *d, const char *line, double v)
 {
-    struct histogram *h = &d->kept[d->newest];
+    struct latency_buckets *h = &d->kept[d->newest];
     char le[32];
     double upper = INFINITY;
 
@@ -130,7 +130,8 @@ static void take_line(struct models_shown *m, const char *line)
 /* ---- latency */
 
 /* Of the requests between two histograms; NAN: there were none. */
-static double quantile(const struct histogram *old, const struct histogram *now, double q)
+static double quantile(const struct latency_buckets *old, const struct latency_buckets *now,
+                       double q)
 {
     double below = 0, lower = 0, all, want;
 

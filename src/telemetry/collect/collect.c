@@ -206,6 +206,18 @@ void collect_keys_ids(struct telemetry *t, unsigned source, const struct collect
         ids[i] = collect_id(t, source, keys[i].prom, labels, label_count);
 }
 
+void collect_set_after(struct telemetry *t, uint32_t id, const char *text, const char *head)
+{
+    const char *p = strstr(text, head);
+    uint64_t v;
+
+    if (!p)
+        return;
+    p += strlen(head);
+    if (scan_u64(&p, &v))
+        telemetry_set(t, id, (double)v);
+}
+
 void collect_keys_set(struct telemetry *t, const char *text, const struct collect_key *keys,
                       size_t count, const uint32_t *ids)
 {

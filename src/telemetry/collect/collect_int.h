@@ -58,6 +58,8 @@ struct collect_key {
 void collect_keys_ids(struct telemetry *t, unsigned source, const struct collect_key *keys,
                       size_t count, const struct telemetry_label *labels, size_t label_count,
                       uint32_t *ids);
+/* Sets the number that follows the first `head` in the text; nothing where there is none. */
+void collect_set_after(struct telemetry *t, uint32_t id, const char *text, const char *head);
 void collect_keys_set(struct telemetry *t, const char *text, const struct collect_key *keys,
                       size_t count, const uint32_t *ids);
 

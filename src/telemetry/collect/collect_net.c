@@ -287,19 +287,6 @@ static void protocols_set(const struct net_source *n, struct telemetry *t)
     }
 }
 
-static void sockets_set(const struct net_source *n, struct telemetry *t)
-{
-    static const char head[] = "TCP: inuse ";
-    const char *p = strstr(n->text, head);
-    uint64_t v;
-
-    if (!p)
-        return;
-    p += strlen(head);
-    if (scan_u64(&p, &v))
-        telemetry_set(t, n->sockets, (double)v);
-}
-
 static void net_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct net_source *n = state;
@@ -313,7 +300,7 @@ static void net_sample(void *state, struct telemetry *t, int64_t now_ns)
     if (cfile_read_all(&n->netstat, n->text, sizeof(n->text)) > 0)
         protocols_set(n, t);
     if (cfile_read(&n->sockstat, n->text, sizeof(n->text)) > 0)
-        sockets_set(n, t);
+        collect_set_after(t, n->sockets, n->text, "TCP: inuse ");
     telemetry_end(t);
 }
 

@@ -240,19 +240,6 @@ static void fds_set(const struct self *s, struct telemetry *t)
         telemetry_set(t, s->open_fds, (double)count);
 }
 
-static void limits_set(const struct self *s, struct telemetry *t, const char *text)
-{
-    static const char head[] = "Max open files";
-    const char *p = strstr(text, head);
-    uint64_t v;
-
-    if (!p)
-        return;
-    p += strlen(head);
-    if (scan_u64(&p, &v))
-        telemetry_set(t, s->max_fds, (double)v);
-}
-
 static void self_sample(void *state, struct telemetry *t, int64_t now_ns)
 {
     struct self *s = state;
@@ -273,7 +260,7 @@ static void self_sample(void *state, struct telemetry *t, int64_t now_ns)
         telemetry_set(t, s->anon, (u.anon_pages + c.sum.anon_pages) * s->page);
     }
     if (cfile_read(&s->limits, text, sizeof(text)) > 0)
-        limits_set(s, t, text);
+        collect_set_after(t, s->max_fds, text, "Max open files");
     fds_set(s, t);
     telemetry_end(t);
 }
