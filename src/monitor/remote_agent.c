@@ -125,13 +125,13 @@ static void take_series(struct remote *r, const struct telemetry_metric *metric,
     struct window_slot *all, *span;
     int64_t at = from_ns;
 
-    for (const struct json *l = labels ? labels->first : NULL;
-         l && series.label_count < TELEMETRY_LABELS_MAX; l = l->next)
+    for (const struct json *l = json_first(labels); l && series.label_count < TELEMETRY_LABELS_MAX;
+         l = l->next)
         if (l->key && json_str(l))
             list[series.label_count++] = (struct telemetry_label){ l->key, json_str(l) };
     all = window_slot(r->m->all, &series);
     span = window_slot(r->m->span, &series);
-    for (const struct json *v = mean ? mean->first : NULL; v; v = v->next, at += step_ns) {
+    for (const struct json *v = json_first(mean); v; v = v->next, at += step_ns) {
         if (all && at > all->before_ns) /* not twice, when a question had to be asked again */
             window_add(all, at, json_num(v, NAN));
         if (span && at > span->before_ns)
@@ -161,8 +161,7 @@ static enum rc take_metric(struct remote *r, const char *row, int64_t to_ns, str
     from = json_int(json_get(d, "from_ms"));
     step = json_int(json_get(d, "step_ms"));
     if (rc == RC_OK && from.known && step.known && step.v > 0)
-        for (const struct json *s = json_get(d, "series") ? json_get(d, "series")->first : NULL; s;
-             s = s->next)
+        for (const struct json *s = json_first(json_get(d, "series")); s; s = s->next)
             take_series(r, telemetry_metric(id) ? telemetry_metric(id) : &own, s, from.v * 1000000,
                         step.v * 1000000);
     arena_release(&a);
@@ -185,9 +184,8 @@ static enum rc take_events(struct remote *r, int64_t to_ns, struct err *err)
                    (long long)(r->from_ns / MONITOR_SECOND), (long long)(to_ns / MONITOR_SECOND),
                    REMOTE_EVENTS_MAX);
     rc = ask_agent(r, path, &a, &d, err);
-    for (const struct json *e = rc == RC_OK && json_get(d, "events") ? json_get(d, "events")->first
-                                                                     : NULL;
-         e; e = e->next) {
+    for (const struct json *e = rc == RC_OK ? json_first(json_get(d, "events")) : NULL; e;
+         e = e->next) {
         struct telemetry_event n = { .time_ns =
                                          maybe_or(json_int(json_get(e, "time_ms")), 0) * 1000000,
                                      .kind = TELEMETRY_EVENT_KINDS,

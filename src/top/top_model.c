@@ -59,11 +59,6 @@ static void copy_text(char *out, size_t cap, const char *from)
     (void)str_copy(out, cap, from ? from : "");
 }
 
-static const struct json *first_of(const struct json *list)
-{
-    return list && list->type == JSON_ARR ? list->first : NULL;
-}
-
 /* ---- GPUs */
 /* The number of a GPU from a label; -1: it has none that we show. */
 static int gpu_of(const struct json *labels)
@@ -100,7 +95,7 @@ static void take_value(double *values, const char *const *names, size_t count, c
 
 static void read_gpus(struct top_snap *s, const struct json *node)
 {
-    for (const struct json *g = first_of(json_get(node, "gpus")); g; g = g->next) {
+    for (const struct json *g = json_first(json_get(node, "gpus")); g; g = g->next) {
         const struct json *labels = json_get(g, "labels"), *now = json_get(g, "now");
         int index = gpu_of(labels);
         struct top_gpu *to;
@@ -108,15 +103,14 @@ static void read_gpus(struct top_snap *s, const struct json *node)
         if (index < 0)
             continue;
         to = add_gpu(s, index, labels);
-        for (const struct json *m = now && now->type == JSON_OBJ ? now->first : NULL; m;
-             m = m->next)
+        for (const struct json *m = json_first(now); m; m = m->next)
             take_value(to->v, gpu_metrics, TOP_VALUES, m->key, m);
     }
 }
 
 static void read_series(struct top_snap *s, const struct json *doc)
 {
-    for (const struct json *m = first_of(json_get(doc, "series")); m; m = m->next) {
+    for (const struct json *m = json_first(json_get(doc, "series")); m; m = m->next) {
         const struct json *labels = json_get(m, "labels"), *value = json_get(m, "value");
         const char *metric = json_str(json_get(m, "metric"));
         int index = gpu_of(labels);
@@ -195,7 +189,7 @@ static void read_processes(struct top_snap *s, const struct json *doc)
 
     count = count < TOP_PROCESSES_MAX ? count : TOP_PROCESSES_MAX;
     s->processes = xcalloc(count + 1, sizeof(*s->processes));
-    for (const struct json *p = first_of(list); p && s->process_count < count; p = p->next)
+    for (const struct json *p = json_first(list); p && s->process_count < count; p = p->next)
         read_process(s, p);
     qsort(s->processes, s->process_count, sizeof(*s->processes), by_pid);
 }
@@ -262,7 +256,7 @@ static void put_below(struct top_alert *list, size_t count)
 static void read_alerts(struct top_snap *s, const struct json *doc)
 {
     s->alerts = xcalloc(TOP_ALERTS_MAX, sizeof(*s->alerts));
-    for (const struct json *a = first_of(json_get(doc, "alerts"));
+    for (const struct json *a = json_first(json_get(doc, "alerts"));
          a && s->alert_count < TOP_ALERTS_MAX; a = a->next)
         read_alert(s, a);
     qsort(s->alerts, s->alert_count, sizeof(*s->alerts), worst_first);

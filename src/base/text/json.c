@@ -465,6 +465,11 @@ const struct json *json_get(const struct json *obj, const char *key)
     return last;
 }
 
+const struct json *json_first(const struct json *v)
+{
+    return v && (v->type == JSON_ARR || v->type == JSON_OBJ) ? v->first : NULL;
+}
+
 const struct json *json_at(const struct json *arr, size_t i)
 {
     const struct json *v = arr && arr->type == JSON_ARR ? arr->first : NULL;

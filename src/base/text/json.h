@@ -65,6 +65,7 @@ void json_walk_leave(struct json_walk *w, const struct json_walk *inner);
 
 /* Look-ups take NULL and wrong types and answer NULL / unknown / the default. */
 const struct json *json_get(const struct json *obj, const char *key);
+const struct json *json_first(const struct json *v); /* of an array or object; then ->next */
 const struct json *json_at(const struct json *arr, size_t i); /* O(i) */
 const char *json_str(const struct json *v);                   /* NULL unless a string */
 struct maybe json_int(const struct json *v); /* known for an integer in int64 range */

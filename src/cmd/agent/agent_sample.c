@@ -37,7 +37,7 @@ static size_t read_calls(const struct json *d, struct sample_call *all)
 
     for (size_t k = 0; k < SAMPLE_KINDS; k++) {
         const struct json *calls = json_get(json_get(d, kinds[k]), "calls");
-        for (const struct json *c = calls ? calls->first : NULL; c; c = c->next) {
+        for (const struct json *c = json_first(calls); c; c = c->next) {
             const char *name = json_str(json_get(c, "call"));
             struct sample_call *to = name ? call_of(all, &count, name) : NULL;
             if (!to)

@@ -316,8 +316,7 @@ static void status_text(const struct json *d, struct buf *out)
         text_line(out, "history", json_str(json_get(history, "file")));
     else
         text_line(out, "history", why ? why : "none");
-    for (const struct json *s = json_get(d, "sources") ? json_get(d, "sources")->first : NULL; s;
-         s = s->next)
+    for (const struct json *s = json_first(json_get(d, "sources")); s; s = s->next)
         if (maybe_is(json_bool(json_get(s, "hangs")), 1))
             text_line(out, "hangs", json_str(json_get(s, "name")));
 }
@@ -409,7 +408,7 @@ static void silence_text(const struct json *s, struct buf *out)
     buf_addf(out, "%-4lld %-12s ", (long long)maybe_or(json_int(json_get(s, "id")), 0),
              maybe_is(json_bool(json_get(s, "acknowledge")), 1) ? "acknowledged" : "silenced");
     add_plain(out, json_str(json_get(s, "alert")) ? json_str(json_get(s, "alert")) : "");
-    for (const struct json *l = labels ? labels->first : NULL; l; l = l->next) {
+    for (const struct json *l = json_first(labels); l; l = l->next) {
         buf_addc(out, ' ');
         add_plain(out, l->key);
         buf_addc(out, '=');
@@ -444,8 +443,7 @@ static enum rc say_silences(struct cmd_ctx *ctx, const char *socket, struct err 
         buf_add(&ctx->out, buf_str(&said), said.len);
     else if (rc == RC_OK && !end &&
              (rc = json_parse(&a, buf_str(&said), said.len, &d, err)) == RC_OK)
-        for (const struct json *s = json_get(d, "silences") ? json_get(d, "silences")->first : NULL;
-             s; s = s->next)
+        for (const struct json *s = json_first(json_get(d, "silences")); s; s = s->next)
             silence_text(s, &ctx->out);
     arena_release(&a);
     buf_release(&said);
