@@ -264,7 +264,7 @@ static enum rc read_component(struct cmd_ctx *ctx, const struct memory_opts *o,
                             .eager = o->eager,
                             .no_flash = o->no_flash,
                             .json = o->json };
-    const struct train_case *k;
+    const struct plan_case *k;
 
     if (o->gpus)
         t.gpus = arena_printf(&planned->arena, "%lld", (long long)o->gpus);

@@ -206,7 +206,7 @@ enum rc request_best(struct run_request *a, const struct request_opts *o, struct
     const struct plan_cluster *cl = &a->cluster;
 
     if (a->planned) {
-        const struct train_case *k = &a->planned->cases[a->planned->chosen];
+        const struct plan_case *k = &a->planned->cases[a->planned->chosen];
         struct plan_best b = { .config = plan_choice(&k->found)->config,
                                .tried = k->found.tried,
                                .fit = k->found.fit };

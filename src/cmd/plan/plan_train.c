@@ -70,9 +70,9 @@ static enum rc read_base(const struct train_opts *o, struct train_job *j, struct
         err_hint(err, "Give 0%% to 90%%.");
         return err_set(err, RC_USAGE, "option '--free' cannot be '%s'", o->free);
     }
-    if (read_amount("tokens", o->tokens, &j->tokens, err) ||
-        read_amount("days", o->days, &j->days, err) ||
-        read_amount("budget", o->budget, &j->budget, err))
+    if (read_amount("tokens", o->tokens, &j->goal.tokens, err) ||
+        read_amount("days", o->days, &j->goal.days, err) ||
+        read_amount("budget", o->budget, &j->goal.budget, err))
         return RC_USAGE;
     if ((o->days || o->budget) && !o->tokens)
         return option_missing("--tokens, which --days and --budget need", "--tokens 15T", err);
@@ -98,7 +98,7 @@ static enum rc read_types(const struct train_opts *o, const struct train_job *j,
 static enum rc read_case(const struct train_opts *o, struct train_job *j, const char *gpu,
                          int64_t gpus, struct err *err)
 {
-    struct train_case *k = &j->cases[j->count];
+    struct plan_case *k = &j->cases[j->count];
     struct plan_gpu g;
     uint64_t bits;
 
@@ -285,68 +285,17 @@ static enum rc search_cases(struct cmd_ctx *ctx, const struct train_opts *o, str
                                    .arg = &bar };
     enum rc rc = RC_OK;
 
-    for (size_t i = 0; i < j->count && rc == RC_OK; i++) {
-        int64_t begin = clock_mono_ns();
-
+    for (size_t i = 0; i < j->count && rc == RC_OK; i++)
         rc = plan_search(&j->cases[i].space, &run, &j->arena, &j->cases[i].found, err);
-        j->cases[i].search_s = (double)(clock_mono_ns() - begin) / 1e9;
-    }
     if (bar.shown)
         fputs("\r\033[K", stderr);
     return rc;
 }
 
-/* Seconds of a step of the choice in `s`; INFINITY: nothing fits. */
-static double step_of_choice(const struct plan_space *s, int threads)
-{
-    struct plan_search_run run = { .threads = threads, .top = 1 };
-    struct plan_found f = { 0 };
-    struct arena a = { 0 };
-    double step_s = (double)INFINITY;
-
-    if (plan_search(s, &run, &a, &f, NULL) == RC_OK && f.fit)
-        step_s = plan_choice(&f)->step_s;
-    arena_release(&a);
-    return step_s;
-}
-
-/* Sizes above the cluster's, four in each doubling, whole nodes: the first that trains all tokens
- * in the days; 0: none.  Shard groups and distances of recompute make most of the space and little
- * of the time: without them a size is searched first, with them where it is decided by that. */
-static int64_t gpus_in_time(const struct train_job *j, const struct train_case *k, int threads)
-{
-    double steps = j->tokens / ((double)j->batch * (double)j->base.seq);
-    double wanted_s = j->days * PLAN_DAY_S / steps;
-    int64_t node = k->cluster.node_gpus, tried = k->cluster.gpus;
-    struct plan_cluster cl = k->cluster;
-    struct plan_space all = k->space, less;
-
-    all.cluster = &cl;
-    all.base.dp = 1;
-    all.fixed &= ~(unsigned)PLAN_GIVEN_DP;
-    less = all;
-    less.fixed |= PLAN_GIVEN_SHARD | PLAN_GIVEN_EVERY;
-    for (int i = 0; i < SIZES_TRIED; i++) {
-        int64_t gpus = (k->cluster.gpus << (i / 4)) * (5 + i % 4) / 4;
-        double step_s;
-
-        gpus = gpus > node ? gpus / node * node : gpus;
-        if (gpus <= tried || gpus > PLAN_GPUS_MAX)
-            continue;
-        cl.gpus = tried = gpus;
-        step_s = step_of_choice(&less, threads);
-        if (step_s > wanted_s && (step_s < SIZES_NEAR * wanted_s || !isfinite(step_s)))
-            step_s = step_of_choice(&all, threads);
-        if (step_s <= wanted_s)
-            return gpus;
-    }
-    return 0;
-}
-
 /* Nothing is left by the rules, or nothing fits. */
 static enum rc nothing_fits(const struct train_job *j, struct err *err)
 {
-    const struct train_case *k = &j->cases[0];
+    const struct plan_case *k = &j->cases[0];
     const struct plan_found *f = &k->found;
     struct buf text = { 0 };
     int64_t more;
@@ -373,38 +322,10 @@ static enum rc nothing_fits(const struct train_job *j, struct err *err)
     return RC_LIMIT;
 }
 
-/* Of several clusters: the cheapest that meets the deadline, the fastest within the budget, or the
- * fastest of all. */
-static bool choose_case(struct train_job *j)
-{
-    double best = INFINITY;
-    bool any = false;
-
-    for (int strict = 1; strict >= 0 && !any; strict--)
-        for (size_t i = 0; i < j->count; i++) {
-            const struct plan_pick *p = plan_choice(&j->cases[i].found);
-            struct train_figures f;
-            double v;
-
-            if (!p)
-                continue;
-            train_figures(j, &j->cases[i], &p->config, &f);
-            if (strict && (f.misses_days || f.misses_budget))
-                continue;
-            v = strict && j->days > 0 && f.dollars > 0 ? f.dollars : 1 / f.time.tokens_s;
-            if (any && v >= best)
-                continue;
-            best = v;
-            j->chosen = i;
-            any = true;
-        }
-    return any;
-}
-
 static enum rc read_config(const struct train_job *j, const char *option, const char *text,
                            struct plan_config *out, struct err *err)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     unsigned given = 0;
 
     *out = k->space.base;
@@ -454,7 +375,7 @@ static enum rc print_flags(struct cmd_ctx *ctx, const struct train_opts *o,
 static enum rc print_answer(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
                             struct err *err)
 {
-    struct train_case *k = &j->cases[j->chosen];
+    struct plan_case *k = &j->cases[j->chosen];
     const struct plan_config *choice = &plan_choice(&k->found)->config;
     struct plan_config a, b;
 
@@ -474,12 +395,12 @@ static enum rc print_answer(struct cmd_ctx *ctx, const struct train_opts *o, str
     if (o->flags)
         return print_flags(ctx, o, j, choice, err);
     j->rules = o->rules;
-    if (j->days > 0) {
-        struct train_figures f;
+    if (j->goal.days > 0) {
+        struct plan_figures f;
 
-        train_figures(j, k, choice, &f);
+        plan_case_figures(k, &j->goal, choice, &f);
         if (f.misses_days)
-            j->gpus_in_time = gpus_in_time(j, k, threads_of(o));
+            j->gpus_in_time = plan_gpus_in_time(k, &j->goal, threads_of(o));
     }
     j->vary = !o->no_vary && k->found.tried <= VARY_MAX;
     if (j->vary) {
@@ -542,7 +463,7 @@ static enum rc check_use(struct cmd_ctx *ctx, const struct train_opts *o, struct
 
 static void read_band(struct train_job *j)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     struct plan_band band = { 1, 1, 0, "", true };
     struct plan_facts facts;
 
@@ -582,7 +503,7 @@ enum rc train_search(struct cmd_ctx *ctx, const struct train_opts *o, struct tra
 {
     enum rc rc = search_cases(ctx, o, j, err);
 
-    if (rc == RC_OK && !choose_case(j))
+    if (rc == RC_OK && !plan_cases_choose(j->cases, j->count, &j->goal, &j->chosen))
         rc = nothing_fits(j, err);
     return rc;
 }

@@ -5,15 +5,13 @@
 #include "base/text/json.h"
 #include "cmd/plan/plan_cmd_int.h"
 #include "plan/advice.h"
-#include "plan/search.h"
+#include "plan/cases.h"
 
 #define GIB ((double)(1 << 30))
 enum {
     CASES_MAX = 16,
     FRONT_SHOWN = 12,
     TRAIN_GIVEN_MAX = 24, /* facts that a spec gives */
-    SIZES_TRIED = 24,     /* numbers of GPUs for a deadline: up to 64 times what was asked */
-    SIZES_NEAR = 2,       /* times of a step so near to the wanted one are looked at closely */
     VARY_MAX = 20000000   /* configurations of a space that is searched again six times */
 };
 
@@ -34,15 +32,6 @@ struct train_given {
     const char *file;           /* that the line is of; NULL: likewise */
 };
 
-struct train_case { /* one cluster, and what was found on it */
-    struct plan_cluster cluster;
-    struct plan_consts consts;
-    struct plan_space space;
-    struct plan_found found;
-    double price; /* dollars an hour and GPU; 0: unknown */
-    double search_s;
-};
-
 struct train_job {
     const char *file, *component; /* of the spec; NULL: none */
     struct train_given given[TRAIN_GIVEN_MAX];
@@ -52,12 +41,12 @@ struct train_job {
     struct plan_machine_want machine;
     struct plan_counts counts;
     struct plan_config base;
-    struct train_case cases[CASES_MAX];
+    struct plan_case cases[CASES_MAX];
     size_t count;
     size_t chosen; /* the case that is shown in full */
     int64_t batch;
-    bool batch_usual;            /* nobody named one: that of published runs */
-    double tokens, days, budget; /* 0: not given */
+    bool batch_usual; /* nobody named one: that of published runs */
+    struct plan_goal goal;
     int64_t gpus_in_time; /* the fewest, of sizes tried, that meet `days`; 0: not asked, or none */
     bool rules;           /* refusals are shown */
     double free_percent;
@@ -86,27 +75,7 @@ void train_spec_keep(struct train_job *j, const char *const *options);
 void train_spec_print(struct cmd_ctx *ctx, const struct train_job *j);
 void train_spec_json(struct json_out *w, const void *train_job); /* a FIELD_BY() */
 
-struct train_figures { /* of one configuration on one cluster */
-    struct plan_time time;
-    struct plan_memory memory;
-    double step_s_low, step_s_high; /* by the error band; 0: not asked for */
-    double days, dollars;           /* of the tokens; 0: not known */
-    double dollars_btok;            /* a billion tokens; 0: not known */
-    bool fits, misses_days, misses_budget;
-};
-extern const struct field_table train_time_table, train_cost_table;
-void train_figures(const struct train_job *j, const struct train_case *k,
-                   const struct plan_config *c, struct train_figures *out);
-
-struct train_point { /* of the front over all clusters */
-    size_t cluster;  /* whose point it is, in cases */
-    const struct plan_pick *pick;
-    double token_s;  /* seconds a token */
-    double headroom; /* bytes below the GPU's memory */
-    double dollars;  /* a token; 0: not known */
-};
-/* Points that no other beats in time, headroom and cost together; best time first. */
-size_t train_front(const struct train_job *j, struct train_point *out, size_t max);
+extern const struct field_table train_time_table, train_cost_table; /* of plan_figures */
 
 void train_print(struct cmd_ctx *ctx, const struct train_job *j);
 void train_json(struct cmd_ctx *ctx, const struct train_job *j);

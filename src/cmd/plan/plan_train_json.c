@@ -14,16 +14,16 @@ static void num_or_null(struct json_out *w, const char *key, double v)
         json_add_null(w);
 }
 
-static void json_pick(struct json_out *w, const struct train_job *j, const struct train_case *k,
+static void json_pick(struct json_out *w, const struct train_job *j, const struct plan_case *k,
                       const struct plan_pick *pick)
 {
-    struct train_figures f;
+    struct plan_figures f;
 
     if (!pick) {
         json_add_null(w);
         return;
     }
-    train_figures(j, k, &pick->config, &f);
+    plan_case_figures(k, &j->goal, &pick->config, &f);
     f.step_s_low = f.time.step_s * j->band_low;
     f.step_s_high = f.time.step_s * j->band_high;
     json_obj(w);
@@ -37,7 +37,7 @@ static void json_pick(struct json_out *w, const struct train_job *j, const struc
     json_obj_end(w);
 }
 
-#define S struct train_case
+#define S struct plan_case
 static const struct field case_fields[] = {
     FIELD_OF("gpu", S, cluster.gpu.name, "kind of GPU"),
     FIELD_OF("gpus", S, cluster.gpus, "GPUs in all"),
@@ -52,7 +52,7 @@ static const struct field case_fields[] = {
 static FIELD_TABLE(case_table, "cluster", S, case_fields);
 #undef S
 
-static void json_case(struct json_out *w, const struct train_job *j, const struct train_case *k)
+static void json_case(struct json_out *w, const struct train_job *j, const struct plan_case *k)
 {
     const struct plan_pick *choice = plan_choice(&k->found);
     const struct plan_pick *second = choice ? plan_runner_up(&k->found, &choice->config) : NULL;
@@ -88,8 +88,8 @@ static void json_clusters(struct json_out *w, const void *obj)
 static void json_front(struct json_out *w, const void *obj)
 {
     const struct train_job *j = obj;
-    struct train_point *p = xcalloc(CASES_MAX * (size_t)PLAN_FRONT_MAX, sizeof(*p));
-    size_t n = train_front(j, p, CASES_MAX * (size_t)PLAN_FRONT_MAX);
+    struct plan_point *p = xcalloc(CASES_MAX * (size_t)PLAN_FRONT_MAX, sizeof(*p));
+    size_t n = plan_cases_front(j->cases, j->count, p, CASES_MAX * (size_t)PLAN_FRONT_MAX);
 
     json_kv_arr(w, "front");
     for (size_t i = 0; i < n; i++) {
@@ -153,7 +153,7 @@ static const struct field train_fields[] = {
     FIELD_OF("batch", S, batch, "sequences in a step"),
     FIELD_BY(json_batch_from),
     FIELD_OF("seq", S, base.seq, "tokens in a sequence"),
-    FIELD_OF("tokens", S, tokens, "to train on", .above_0 = true),
+    FIELD_OF("tokens", S, goal.tokens, "to train on", .above_0 = true),
     FIELD_BY(json_flops),
     FIELD_OF("band_low", S, band_low, "of a predicted time, at the low end"),
     FIELD_OF("band_high", S, band_high, "at the high end"),

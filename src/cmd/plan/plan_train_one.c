@@ -7,9 +7,9 @@
 #include <math.h>
 
 static void print_title(struct cmd_ctx *ctx, const struct train_job *j, const char *what,
-                        const struct plan_config *c, const struct train_figures *f)
+                        const struct plan_config *c, const struct plan_figures *f)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     struct buf text = { 0 };
 
     plan_config_text(c, &text);
@@ -21,15 +21,15 @@ static void print_title(struct cmd_ctx *ctx, const struct train_job *j, const ch
              f->time.step_s, f->time.tokens_s, 100 * f->time.mfu, 100 * f->time.hfu,
              (double)f->memory.total / GIB, (double)k->space.limit / GIB,
              f->fits ? "" : " (does not fit)");
-    if (j->tokens > 0)
+    if (j->goal.tokens > 0)
         buf_addf(&ctx->out, ", %.1f days%s", f->days, f->misses_days ? " (too long)" : "");
-    if (j->tokens > 0 && f->dollars > 0)
+    if (j->goal.tokens > 0 && f->dollars > 0)
         buf_addf(&ctx->out, ", $%.0f%s", f->dollars, f->misses_budget ? " (too much)" : "");
     buf_adds(&ctx->out, "\n");
     buf_release(&text);
 }
 
-static void print_parts(struct cmd_ctx *ctx, const struct train_figures *f)
+static void print_parts(struct cmd_ctx *ctx, const struct plan_figures *f)
 {
     static const char *const why[PLAN_PARTS] = {
         [PLAN_TIME_MATMUL] = "matrices of layers, forward and backward",
@@ -71,7 +71,7 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_figures *f)
 
 static void print_kinds(struct cmd_ctx *ctx, const struct train_job *j, const struct plan_config *c)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_job job = { .model = &j->model,
                                   .counts = &j->counts,
                                   .cluster = &k->cluster,
@@ -103,7 +103,7 @@ static void print_kinds(struct cmd_ctx *ctx, const struct train_job *j, const st
 }
 
 static void json_figures(struct json_out *w, const struct plan_config *c,
-                         const struct train_figures *f)
+                         const struct plan_figures *f)
 {
     struct buf text = { 0 };
 
@@ -142,14 +142,14 @@ static void json_begin(struct json_out *w, struct cmd_ctx *ctx, const struct tra
 void train_explain(struct cmd_ctx *ctx, const struct train_job *j, const struct plan_config *c,
                    bool json)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_pick *choice = plan_choice(&k->found);
-    struct train_figures f, best;
+    struct plan_figures f, best;
     struct buf text = { 0 }, digits = { 0 };
     struct json_out w;
 
-    train_figures(j, k, c, &f);
-    train_figures(j, k, &choice->config, &best);
+    plan_case_figures(k, &j->goal, c, &f);
+    plan_case_figures(k, &j->goal, &choice->config, &best);
     plan_config_text(&choice->config, &text);
     if (json) {
         json_begin(&w, ctx, j, "stoker.plan-explain/1");
@@ -177,8 +177,8 @@ void train_explain(struct cmd_ctx *ctx, const struct train_job *j, const struct 
     buf_release(&digits);
 }
 
-static void compare_table(struct cmd_ctx *ctx, const struct train_figures *a,
-                          const struct train_figures *b)
+static void compare_table(struct cmd_ctx *ctx, const struct plan_figures *a,
+                          const struct plan_figures *b)
 {
     struct table *t = table_new();
 
@@ -214,14 +214,14 @@ static void compare_table(struct cmd_ctx *ctx, const struct train_figures *a,
 void train_compare(struct cmd_ctx *ctx, const struct train_job *j, const struct plan_config *a,
                    const struct plan_config *b, bool json)
 {
-    const struct train_case *k = &j->cases[j->chosen];
-    struct train_figures fa, fb;
+    const struct plan_case *k = &j->cases[j->chosen];
+    struct plan_figures fa, fb;
     struct buf text = { 0 };
     struct json_out w;
     double d;
 
-    train_figures(j, k, a, &fa);
-    train_figures(j, k, b, &fb);
+    plan_case_figures(k, &j->goal, a, &fa);
+    plan_case_figures(k, &j->goal, b, &fb);
     d = fb.time.step_s / fa.time.step_s - 1;
     if (json) {
         json_begin(&w, ctx, j, "stoker.plan-compare/1");

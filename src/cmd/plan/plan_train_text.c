@@ -10,7 +10,7 @@
 
 enum { DIFFERENCES = 4, PARTS_SHOWN = 8 };
 
-#define S struct train_figures
+#define S struct plan_figures
 static const struct field time_fields[] = {
     FIELD_OF("step_s", S, time.step_s, "seconds of a step", .title = "step s", .fmt = "%.3f"),
     FIELD_OF("step_s_low", S, step_s_low, "by the error band", .above_0 = true, .left_out = true),
@@ -33,68 +33,6 @@ static const struct field cost_fields[] = {
 };
 FIELD_TABLE(train_cost_table, "cost", S, cost_fields);
 #undef S
-
-void train_figures(const struct train_job *j, const struct train_case *k,
-                   const struct plan_config *c, struct train_figures *out)
-{
-    struct train_figures f = { 0 };
-    double hours;
-
-    plan_time_of(&j->model, &j->counts, &k->cluster, c, &k->consts, &f.time);
-    plan_memory_of(&j->model, &j->counts, c, &k->consts.memory, &f.memory);
-    f.fits = f.memory.total <= k->space.limit;
-    f.dollars_btok = k->price * (double)k->cluster.gpus * 1e9 / f.time.tokens_s / 3600;
-    hours = j->tokens / f.time.tokens_s / 3600;
-    f.days = hours / 24;
-    f.dollars = hours * (double)k->cluster.gpus * k->price;
-    f.misses_days = j->days > 0 && f.days > j->days;
-    f.misses_budget = j->budget > 0 && f.dollars > j->budget;
-    *out = f;
-}
-
-/* ---- front ---- */
-static bool point_beats(const struct train_point *a, const struct train_point *b)
-{
-    if (a->token_s > b->token_s || a->headroom < b->headroom || a->dollars > b->dollars)
-        return false;
-    return a->token_s < b->token_s || a->headroom > b->headroom || a->dollars < b->dollars;
-}
-
-static int by_time(const void *pa, const void *pb)
-{
-    const struct train_point *a = pa, *b = pb;
-
-    return a->token_s < b->token_s ? -1 : a->token_s > b->token_s;
-}
-
-size_t train_front(const struct train_job *j, struct train_point *out, size_t max)
-{
-    size_t n = 0, kept = 0;
-
-    for (size_t i = 0; i < j->count; i++) {
-        const struct train_case *k = &j->cases[i];
-        double tokens = (double)j->batch * (double)j->base.seq;
-
-        for (size_t p = 0; p < k->found.front_count && n < max; p++, n++) {
-            const struct plan_pick *pick = &k->found.front[p];
-
-            out[n] = (struct train_point){ .cluster = i, .pick = pick };
-            out[n].token_s = pick->step_s / tokens;
-            out[n].headroom = (double)k->cluster.gpu.mem_bytes - (double)pick->memory;
-            out[n].dollars = out[n].token_s / 3600 * (double)k->cluster.gpus * k->price;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        bool beaten = false;
-
-        for (size_t p = 0; p < n && !beaten; p++)
-            beaten = point_beats(&out[p], &out[i]);
-        if (!beaten)
-            out[kept++] = out[i]; /* only moves to the front: those behind are as they were */
-    }
-    qsort(out, kept, sizeof(*out), by_time);
-    return kept;
-}
 
 /* ---- pieces ---- */
 static void config_cell(struct table *t, enum table_colour colour, const struct plan_config *c)
@@ -160,7 +98,7 @@ void train_differences(const struct plan_time *a, const struct plan_time *b, str
 
 static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     struct buf text = { 0 };
 
     plan_digits(&text, j->counts.total);
@@ -186,29 +124,29 @@ static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
 /* What to do, first. */
 static void print_sentence(struct cmd_ctx *ctx, const struct train_job *j)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_config *c = &plan_choice(&k->found)->config;
     struct buf text = { 0 }, line = { 0 };
-    struct train_figures f;
+    struct plan_figures f;
 
-    train_figures(j, k, c, &f);
+    plan_case_figures(k, &j->goal, c, &f);
     plan_config_text(c, &text);
     buf_addf(&line, "Run %s on %lld x %s: %s a step, %.1f of %.1f GiB", buf_str(&text),
              (long long)k->cluster.gpus, k->cluster.gpu.name, TEXT_TIME(f.time.step_s),
              (double)f.memory.total / GIB, (double)k->cluster.gpu.mem_bytes / GIB);
-    if (j->tokens > 0)
-        buf_addf(&line, ", %.3g days for %s tokens", f.days, TEXT_SHORT(j->tokens));
-    if (j->tokens > 0 && f.dollars > 0)
+    if (j->goal.tokens > 0)
+        buf_addf(&line, ", %.3g days for %s tokens", f.days, TEXT_SHORT(j->goal.tokens));
+    if (j->goal.tokens > 0 && f.dollars > 0)
         buf_addf(&line, " and %s", TEXT_USD(f.dollars));
     buf_addc(&line, '.');
     if (f.misses_days && j->gpus_in_time)
-        buf_addf(&line, " That misses %.3g day%s: %lld GPUs would do.", j->days,
-                 j->days > 1 ? "s" : "", (long long)j->gpus_in_time);
+        buf_addf(&line, " That misses %.3g day%s: %lld GPUs would do.", j->goal.days,
+                 j->goal.days > 1 ? "s" : "", (long long)j->gpus_in_time);
     else if (f.misses_days)
         buf_addf(&line,
                  " That misses %.3g day%s, and so does every larger number of GPUs at this "
                  "batch.",
-                 j->days, j->days > 1 ? "s" : "");
+                 j->goal.days, j->goal.days > 1 ? "s" : "");
     term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
     buf_addc(&ctx->out, '\n');
     buf_release(&text);
@@ -226,7 +164,7 @@ static bool has_pipelines(const struct plan_found *f)
 
 static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_found *f = &k->found;
     struct buf tried = { 0 }, fit = { 0 }, rules = { 0 };
 
@@ -298,49 +236,49 @@ static bool rank_cell(struct table *t, const struct train_job *j, size_t row)
 
 static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     struct table *t = table_new();
 
     table_col(t, "", TABLE_RIGHT);
     table_col(t, "configuration", TABLE_LEFT | TABLE_WHOLE);
     fields_columns(t, &train_time_table);
     fields_columns(t, &train_cost_table);
-    if (j->tokens > 0)
+    if (j->goal.tokens > 0)
         table_col(t, "days", TABLE_RIGHT);
-    table_col(t, j->tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
+    table_col(t, j->goal.tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
     for (size_t i = 0; i < ranked_count(j); i++) {
         const struct plan_config *c = &ranked_at(j, i)->config;
-        struct train_figures f;
+        struct plan_figures f;
 
-        train_figures(j, k, c, &f);
+        plan_case_figures(k, &j->goal, c, &f);
         table_row(t);
         config_cell(t, rank_cell(t, j, i) ? COLOUR_BOLD : COLOUR_NONE, c);
         fields_cells(t, &train_time_table, &f, COLOUR_NONE);
         fields_cells(t, &train_cost_table, &f, COLOUR_NONE);
-        if (j->tokens > 0)
+        if (j->goal.tokens > 0)
             table_cell(t, f.misses_days ? COLOUR_RED : COLOUR_NONE, "%.1f%s", f.days,
                        f.misses_days ? "!" : "");
-        dollars_cell(t, j->tokens > 0 ? f.dollars : f.dollars_btok, f.misses_budget);
+        dollars_cell(t, j->goal.tokens > 0 ? f.dollars : f.dollars_btok, f.misses_budget);
     }
     table_print(t, &ctx->out_term, 0, &ctx->out);
     table_free(t);
-    if (j->days > 0 || j->budget > 0)
+    if (j->goal.days > 0 || j->goal.budget > 0)
         buf_adds(&ctx->out, "! misses the deadline or the budget.\n");
 }
 
 /* The largest parts have a column each, what is left is their rest: ten columns in all. */
 static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     struct difference most[PLAN_PARTS];
     bool used[PLAN_PARTS] = { false }, rest = false;
     struct table *t = table_new();
-    struct train_figures f;
+    struct plan_figures f;
 
     for (int p = 0; p < PLAN_PARTS; p++)
         most[p] = (struct difference){ .part = p };
     for (size_t i = 0; i < ranked_count(j); i++) {
-        train_figures(j, k, &ranked_at(j, i)->config, &f);
+        plan_case_figures(k, &j->goal, &ranked_at(j, i)->config, &f);
         for (int p = 0; p < PLAN_PARTS; p++)
             most[p].s = fmax(most[p].s, f.time.part[p]);
     }
@@ -358,7 +296,7 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
     for (size_t i = 0; i < ranked_count(j); i++) {
         double left = 0;
 
-        train_figures(j, k, &ranked_at(j, i)->config, &f);
+        plan_case_figures(k, &j->goal, &ranked_at(j, i)->config, &f);
         table_row(t);
         rank_cell(t, j, i);
         for (int p = 0; p < PLAN_PARTS; p++) {
@@ -384,12 +322,12 @@ static void print_clusters(struct cmd_ctx *ctx, const struct train_job *j)
     table_col(t, "tokens/s", TABLE_RIGHT);
     table_col(t, "MFU", TABLE_RIGHT);
     table_col(t, "days", TABLE_RIGHT);
-    table_col(t, j->tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
+    table_col(t, j->goal.tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
     for (size_t i = 0; i < j->count; i++) {
-        const struct train_case *k = &j->cases[i];
+        const struct plan_case *k = &j->cases[i];
         const struct plan_pick *p = plan_choice(&k->found);
         enum table_colour colour = i == j->chosen ? COLOUR_BOLD : COLOUR_NONE;
-        struct train_figures f;
+        struct plan_figures f;
 
         table_row(t);
         table_cell(t, colour, "%s%lld x %s", i == j->chosen ? "* " : "", (long long)k->cluster.gpus,
@@ -398,13 +336,13 @@ static void print_clusters(struct cmd_ctx *ctx, const struct train_job *j)
             table_cell(t, COLOUR_RED, "nothing fits");
             continue;
         }
-        train_figures(j, k, &p->config, &f);
+        plan_case_figures(k, &j->goal, &p->config, &f);
         config_cell(t, colour, &p->config);
         table_cell(t, COLOUR_NONE, "%.0f", f.time.tokens_s);
         table_cell(t, COLOUR_NONE, "%.1f%%", 100 * f.time.mfu);
         table_cell(t, f.misses_days ? COLOUR_RED : COLOUR_NONE, f.days > 0 ? "%.1f%s" : "-", f.days,
                    f.misses_days ? "!" : "");
-        dollars_cell(t, j->tokens > 0 ? f.dollars : f.dollars_btok, f.misses_budget);
+        dollars_cell(t, j->goal.tokens > 0 ? f.dollars : f.dollars_btok, f.misses_budget);
     }
     table_print(t, &ctx->out_term, 0, &ctx->out);
     buf_addc(&ctx->out, '\n');
@@ -413,8 +351,9 @@ static void print_clusters(struct cmd_ctx *ctx, const struct train_job *j)
 
 static void print_front(struct cmd_ctx *ctx, const struct train_job *j)
 {
-    struct train_point *points = xcalloc(CASES_MAX * (size_t)PLAN_FRONT_MAX, sizeof(*points));
-    size_t n = train_front(j, points, CASES_MAX * (size_t)PLAN_FRONT_MAX), step;
+    struct plan_point *points = xcalloc(CASES_MAX * (size_t)PLAN_FRONT_MAX, sizeof(*points));
+    size_t n = plan_cases_front(j->cases, j->count, points, CASES_MAX * (size_t)PLAN_FRONT_MAX),
+           step;
     struct table *t = table_new();
 
     table_col(t, "nothing beats in all of", TABLE_LEFT | TABLE_WHOLE);
@@ -423,7 +362,7 @@ static void print_front(struct cmd_ctx *ctx, const struct train_job *j)
     table_col(t, "$/Gtok", TABLE_RIGHT);
     step = n > FRONT_SHOWN ? (n + FRONT_SHOWN - 2) / (FRONT_SHOWN - 1) : 1;
     for (size_t i = 0; i < n; i += step) {
-        const struct train_point *p = &points[i];
+        const struct plan_point *p = &points[i];
         const struct plan_cluster *cl = &j->cases[p->cluster].cluster;
         struct buf text = { 0 };
 
@@ -450,11 +389,11 @@ static void print_front(struct cmd_ctx *ctx, const struct train_job *j)
 /* ---- why ---- */
 static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_pick *choice = plan_choice(&k->found);
     const struct plan_pick *second = plan_runner_up(&k->found, &choice->config);
     struct buf text = { 0 }, line = { 0 };
-    struct train_figures a, b;
+    struct plan_figures a, b;
 
     plan_config_text(&choice->config, &text);
     buf_addf(&line, "The choice (*) is %s: ", buf_str(&text));
@@ -476,8 +415,8 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
     if (second) {
         double d = second->step_s / choice->step_s - 1;
 
-        train_figures(j, k, &choice->config, &a);
-        train_figures(j, k, &second->config, &b);
+        plan_case_figures(k, &j->goal, &choice->config, &a);
+        plan_case_figures(k, &j->goal, &second->config, &b);
         buf_reset(&text);
         buf_reset(&line);
         plan_config_text(&second->config, &text);
@@ -546,11 +485,11 @@ static void print_varies(struct cmd_ctx *ctx, const struct train_job *j)
 
 static void print_notes(struct cmd_ctx *ctx, const struct train_job *j)
 {
-    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_case *k = &j->cases[j->chosen];
     struct buf line = { 0 };
-    struct train_figures f;
+    struct plan_figures f;
 
-    train_figures(j, k, &plan_choice(&k->found)->config, &f);
+    plan_case_figures(k, &j->goal, &plan_choice(&k->found)->config, &f);
     buf_addf(&line,
              "Error band: of published runs that the fit had not seen, eight in ten took between "
              "%.0f %% less and %.0f %% more than predicted%s. So the choice's step is %.2f to "
@@ -558,7 +497,7 @@ static void print_notes(struct cmd_ctx *ctx, const struct train_job *j)
              100 * (1 - j->band_low), 100 * (j->band_high - 1),
              j->band_stand_in ? " (none of this hardware and kind of model is among them)" : "",
              f.time.step_s * j->band_low, f.time.step_s * j->band_high);
-    if (j->tokens > 0)
+    if (j->goal.tokens > 0)
         buf_addf(&line, ", the training %.1f to %.1f days without interruptions",
                  f.days * j->band_low, f.days * j->band_high);
     buf_addf(&line, ". MFU counts attention over all pairs (%s).", plan_flops_names[f.time.flops]);
