@@ -19,7 +19,7 @@ bench-overload: all
 bench-fairness: all
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/fairness.py $(B)/stoker $(FAIRNESS_ARGS)
 
-SERVER_UNITS := $(filter %/test_http %/test_http_faults %/test_http_inlet %/test_sched %/test_sched_fair %/test_sched_load %/test_sched_halves %/test_worker %/test_worker_ring %/test_models %/test_models_lanes %/test_access_log,$(UNIT))
+SERVER_UNITS := $(filter %/test_http %/test_http_faults %/test_http_inlet %/test_sched %/test_sched_fair %/test_sched_load %/test_sched_halves %/test_worker %/test_worker_ring %/test_models %/test_models_queues %/test_access_log,$(UNIT))
 .PHONY: server-variant
 server-variant: all $(SERVER_UNITS) $(B)/tests/plugin/engine/stoker-cuda.so
 	BUILD=$(B) prove --exec '' --timer $(SERVER_UNITS) tests/cli/serve.t tests/cli/serve_faults.t tests/cli/serve_bulk.t tests/cli/serve_worker.t

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* models_fixture: model folders with a tokenizer, a lane without a thread, and a manager.
+/* models_fixture: model folders with a tokenizer, a device queue without a thread, and a manager.
  *
- * The lane here is a lock: the manager's calls on it and the tests' runs exclude each other as
- * they do on a lane's thread.  With FIX_REAL_LANES there is none: a test brings a scheduler. */
+ * The queue here is a lock: the manager's calls on it and the tests' runs exclude each other as
+ * they do on its thread.  With FIX_REAL_QUEUES there is none: a test brings a scheduler. */
 #ifndef TESTS_MODELS_FIXTURE_H
 #define TESTS_MODELS_FIXTURE_H
 #include "test.h"
@@ -20,17 +20,17 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#ifndef FIX_REAL_LANES
+#ifndef FIX_REAL_QUEUES
 struct device_queue {
     pthread_mutex_t lock;
     _Atomic size_t calls;
 };
-static struct device_queue fix_lane = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct device_queue fix_queue = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 struct device_queue *sched_device_queue(struct sched *s, const char *device)
 {
     (void)s;
-    return device ? &fix_lane : NULL;
+    return device ? &fix_queue : NULL;
 }
 
 void sched_on_device_queue(struct device_queue *l, void (*fn)(void *arg), void *arg)
@@ -95,8 +95,8 @@ static inline char *fix_fixture(const char *name)
     return dir;
 }
 
-#ifndef FIX_REAL_LANES
-/* Runs a few ids as a lane would. */
+#ifndef FIX_REAL_QUEUES
+/* Runs a few ids as a device queue would. */
 static inline enum rc fix_run(struct served *s, float *out, struct err *err)
 {
     static const uint32_t ids[] = { 2, 20, 30, 3 };
@@ -116,7 +116,7 @@ static inline struct models *fix_models(const struct manager_opts *o)
     struct models *m = NULL;
     struct err err = { 0 };
 
-    own.sched = (struct sched *)&fix_lane; /* never looked into */
+    own.sched = (struct sched *)&fix_queue; /* never looked into */
     if (models_new(&own, &m, &err))
         fail_msg("%s", err.msg);
     return m;

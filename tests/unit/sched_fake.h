@@ -115,7 +115,7 @@ static inline enum rc fake_run(struct eng *e, const struct eng_batch *b, enum en
     return fails ? err_set(err, RC_FAIL, "a text that cannot be computed") : RC_OK;
 }
 
-/* ---- a model and its lane */
+/* ---- a model and its device queue */
 
 static inline struct sched *fake_sched(struct sched_opts o)
 {
@@ -315,7 +315,7 @@ static inline void fake_open(void) /* lets everything through, the one at the ga
     sem_post(&fake.go);
 }
 
-/* A text of its own runs and stands at the gate: the lane is busy. */
+/* A text of its own runs and stands at the gate: the device is busy. */
 static inline struct fake_request *fake_hold(struct sched *s, struct fake_model *m)
 {
     fake_gate();

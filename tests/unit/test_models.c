@@ -32,7 +32,7 @@ TEST(loads_and_serves)
     assert_string_equal(s->name, "tiny");
     assert_string_equal(s->dtype, "f32");
     CHECK(s->normalize && !s->model->normalize);
-    CHECK(s->tok && s->eng && s->device_queue == &fix_lane);
+    CHECK(s->tok && s->eng && s->device_queue == &fix_queue);
     assert_int_equal(s->version, 1);
     assert_int_equal(s->max_tokens, s->model->max_tokens < 64 ? s->model->max_tokens : 64);
     CHECK(s->batch_tokens && s->bytes > 1 << 20 && s->key && s->loaded_unix_s > 0);
@@ -288,7 +288,7 @@ TEST(unloads_under_use)
 
     assert_int_equal(fix_load(m, "x", dir), RC_OK);
     struct served *s = fix_get(m, "x");
-    size_t calls = fix_lane.calls;
+    size_t calls = fix_queue.calls;
     assert_int_equal(models_unload(m, "x", &err), RC_OK);
     assert_int_equal(fix_ask(m, "x", REQUEST_VECTORS, &err), MODELS_NONE);
     assert_string_equal(fix_json(m, models_json, "x", "state"), "leaving");
@@ -296,7 +296,7 @@ TEST(unloads_under_use)
     CHECK(fix_used(m, "default") == s->bytes);
     served_release(s);
     fix_wait_used(m, "default", 0);
-    assert_int_equal(fix_lane.calls, calls + 1); /* freed there */
+    assert_int_equal(fix_queue.calls, calls + 1); /* freed there */
     assert_string_equal(fix_json(m, models_json, "x", "state"), "");
     /* the name is free again */
     assert_int_equal(fix_load(m, "x", dir), RC_OK);

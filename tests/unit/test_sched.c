@@ -164,7 +164,7 @@ static void note_text(size_t batch, uint32_t first, size_t tokens)
         texts[first].ran = batch;
 }
 
-/* Twice what the lane can run comes for a while, of lengths that suit one another better than
+/* Twice what the device can run comes for a while, of lengths that suit one another better than
  * the few odd ones among them; each runs within the bound that sched_waiting.c states. */
 static size_t worst_wait(bool odd_ones, size_t *out_bound_missed)
 {
@@ -777,7 +777,7 @@ TEST(done_may_submit)
     sched_free(s);
 }
 
-TEST(lanes_do_not_wait_for_one_another)
+TEST(devices_do_not_wait_for_one_another)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
     struct fake_model other;
@@ -894,7 +894,7 @@ TEST(the_last_batches)
     sched_free(s);
 }
 
-/* How long an idle lane takes to begin; STOKER_BENCH=1 says it. */
+/* How long an idle device takes to begin; STOKER_BENCH=1 says it. */
 TEST(an_idle_lane_begins_at_once)
 {
     enum { N = 200 };
@@ -941,7 +941,7 @@ TEST_MAIN(cmocka_unit_test(one_request_of_each_kind),
           cmocka_unit_test(the_cache_knows_version_and_kind),
           cmocka_unit_test(a_bad_text_costs_its_own_request),
           cmocka_unit_test(what_is_left_of_a_failed_request_does_not_run),
-          cmocka_unit_test(done_may_submit), cmocka_unit_test(lanes_do_not_wait_for_one_another),
+          cmocka_unit_test(done_may_submit), cmocka_unit_test(devices_do_not_wait_for_one_another),
           cmocka_unit_test(stop_ends_what_waits),
           cmocka_unit_test(series_are_there_before_the_first_request),
           cmocka_unit_test(the_last_batches), cmocka_unit_test(an_idle_lane_begins_at_once))

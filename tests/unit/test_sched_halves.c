@@ -280,7 +280,8 @@ static void call(void *arg)
     assert_int_equal(count, 0); /* between batches */
 }
 
-/* Many clients, cancels, the same texts, calls on the lane, a device that fails now and then. */
+/* Many clients, cancels, the same texts, calls on the device queue, a device that fails now and
+ * then. */
 TEST(storm)
 {
     enum { REQUESTS = 400, ROUNDS = 12 };

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* admin: the routes that compute nothing: health, which models there are, figures, the page.
+ *
+ * Their handlers run on the HTTP loop's thread, so they read what is at hand and wait for nobody.
+ * Shapes are those of the servers whose clients ask: /info is TEI's, /v1/models OpenAI's with what
+ * Infinity's client reads beside it. */
 #include "serve/admin/admin_int.h"
 
 #include "base/str.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/* stats: the server's own figures: requests by route and status, texts and tokens by model, how
+ * long each stage took.
+ *
+ * Series are made before the first request, so that a rate begins at 0 and not at the first event.
+ * A request counts once, on the thread that answers it; figures of connections are looked up when
+ * somebody reads the metrics. */
 #include "serve/admin/stats_int.h"
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* te_metrics: see te_metrics.h.  Names, labels and buckets are those of TEI 1.9
+/* te_metrics: see te_metrics_int.h.  Names, labels and buckets are those of TEI 1.9
  * (router/src/prometheus.rs, core/src/infer.rs, core/src/queue.rs).
  *
  * As there, a request counts once with its method, and each of its inputs once in te_embed_… or,

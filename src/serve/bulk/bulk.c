@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* bulk: threads and routes; see bulk.h. */
+/* bulk: routes, a thread for each of their requests, and what these routes share.
+ *
+ * An upload or a stream lasts as long as its client likes, so it may hold a thread but not the HTTP
+ * loop; how many threads there are, and how many are one client's, has a limit.  Faults of the disk
+ * are told to the log, and to clients without the folder's name. */
 #include "serve/bulk/bulk_int.h"
 
 #include "base/log.h"

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* lines: see lines_int.h. */
+/* lines: the window of lines that are under way (lines_int.h says what for).
+ *
+ * Its owner's thread adds slots at one end and takes them from the other; frontend and device
+ * threads only ever finish one, under the lock.  How many may be under way doubles as long as all
+ * goes well, and is halved when a line is refused because the server is busy; such a line is put
+ * again, and nobody else hears of it. */
 #include "serve/bulk/lines_int.h"
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* multipart: see multipart.h.
+/* multipart: see multipart_int.h.
  *
  *     BEFORE ─► MARK ─► HEAD ─► DATA ─► MARK … ─► END
  *

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* store: see store_int.h. */
+/* store: the folder of files and batches (store_int.h has its layout and invariants).
+ *
+ * All is held in memory too, in two short lists: a look-up never reads the disk.  Opening reads
+ * every .json, removes what none of them tells of, and leaves alone what cannot be read: somebody
+ * may mend it. */
 #include "serve/bulk/store_int.h"
 
 #include "base/log.h"

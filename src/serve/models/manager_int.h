@@ -110,7 +110,7 @@ struct models_meter {
 
 struct models {
     struct manager_opts o;
-    struct metrics *own_metrics; /* NULL: the caller's are used */
+    struct metrics *priv_metrics; /* NULL: the caller's are used */
     struct models_meter meter;
     pthread_mutex_t lock;
     pthread_cond_t work;    /* for the loader */

@@ -301,8 +301,8 @@ enum rc models_new(const struct manager_opts *o, struct models **out, struct err
     m->o = *o;
     m->o.pools = NULL; /* borrowed for the start alone */
     m->o.load = o->load ? o->load : eng_load;
-    m->own_metrics = o->metrics ? NULL : metrics_new();
-    m->o.metrics = o->metrics ? o->metrics : m->own_metrics;
+    m->priv_metrics = o->metrics ? NULL : metrics_new();
+    m->o.metrics = o->metrics ? o->metrics : m->priv_metrics;
     m->sums = files_cache_new();
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->work, NULL);
@@ -394,7 +394,7 @@ void models_free(struct models *m)
     pthread_cond_destroy(&m->dying);
     pthread_cond_destroy(&m->changed);
     pthread_mutex_destroy(&m->lock);
-    metrics_free(m->own_metrics);
+    metrics_free(m->priv_metrics);
     files_cache_free(m->sums);
     free(m->names);
     free(m);

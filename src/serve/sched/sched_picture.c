@@ -16,8 +16,8 @@ enum {
     PIC_LEFT = 110,
     PIC_RIGHT = 24,
     PIC_TOP = 92,
-    PIC_LANE_H = 46,
-    PIC_LANE_GAP = 12,
+    PIC_QUEUE_H = 46,
+    PIC_QUEUE_GAP = 12,
     PIC_BARS_H = 120,
     PIC_WAITS_H = 70,
     PIC_CUT_W = 16, /* of idle time that is cut out */
@@ -172,9 +172,9 @@ static void end_box(struct picture *p)
     buf_adds(p->out, "</g>\n");
 }
 
-static double lane_y(size_t lane)
+static double queue_y(size_t queue)
 {
-    return PIC_TOP + (double)lane * (PIC_LANE_H + PIC_LANE_GAP);
+    return PIC_TOP + (double)queue * (PIC_QUEUE_H + PIC_QUEUE_GAP);
 }
 
 /* ---- above: time */
@@ -191,7 +191,7 @@ static double round_step(double shown_ns)
 
 static void draw_ticks(struct picture *p)
 {
-    double step = round_step(p->shown_ns), bottom = lane_y(p->queues) - PIC_LANE_GAP;
+    double step = round_step(p->shown_ns), bottom = queue_y(p->queues) - PIC_QUEUE_GAP;
     char text[32];
 
     if (p->cuts) { /* there is no one zero to count from: a length instead */
@@ -213,7 +213,7 @@ static void draw_ticks(struct picture *p)
 static void draw_cuts(struct picture *p)
 {
     int64_t end = p->from_ns;
-    double bottom = lane_y(p->queues) - PIC_LANE_GAP, last = 0;
+    double bottom = queue_y(p->queues) - PIC_QUEUE_GAP, last = 0;
     char text[32];
 
     for (size_t i = 0; i < p->count; i++) {
@@ -234,8 +234,8 @@ static void draw_cuts(struct picture *p)
 static void draw_lanes(struct picture *p)
 {
     for (size_t i = 0; i < p->queues; i++) {
-        svg_rect(p->out, "row", PIC_LEFT, lane_y(i), PIC_W - PIC_LEFT - PIC_RIGHT, PIC_LANE_H, 3);
-        svg_text(p->out, "t", PIC_LEFT - 12, lane_y(i) + PIC_LANE_H / 2.0 + 5, "end", "%s",
+        svg_rect(p->out, "row", PIC_LEFT, queue_y(i), PIC_W - PIC_LEFT - PIC_RIGHT, PIC_QUEUE_H, 3);
+        svg_text(p->out, "t", PIC_LEFT - 12, queue_y(i) + PIC_QUEUE_H / 2.0 + 5, "end", "%s",
                  p->s->queues[i]->device);
     }
     draw_ticks(p);
@@ -244,8 +244,8 @@ static void draw_lanes(struct picture *p)
         const struct sched_note *n = &p->notes[i];
         double x = x_of(p, n->begun_ns), w = x_of(p, n->begun_ns + n->run_ns) - x;
         begin_box(p, n);
-        svg_rect(p->out, batch_colour(n), x, lane_y(n->device_queue) + 4,
-                 fmax(w - (w > 3 ? 0.8 : 0), 0.8), PIC_LANE_H - 8, w > 6 ? 2 : 0);
+        svg_rect(p->out, batch_colour(n), x, queue_y(n->device_queue) + 4,
+                 fmax(w - (w > 3 ? 0.8 : 0), 0.8), PIC_QUEUE_H - 8, w > 6 ? 2 : 0);
         end_box(p);
     }
 }
@@ -334,7 +334,7 @@ static void draw_picture(struct picture *p)
     double bars, waits, x = PIC_LEFT + 300;
 
     measure_batches(p);
-    bars = lane_y(p->queues) + 40;
+    bars = queue_y(p->queues) + 40;
     waits = bars + PIC_BARS_H + 48;
     svg_begin(p->out, PIC_W, (int)(waits + PIC_WAITS_H + 24), "the last batches");
     svg_style(p->out, css);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* models on lanes of the real scheduler: swaps and departures while requests run. */
-#define FIX_REAL_LANES
+/* models on device queues of the real scheduler: swaps and departures while requests run. */
+#define FIX_REAL_QUEUES
 #include "models_fixture.h"
 
 #include <semaphore.h>
