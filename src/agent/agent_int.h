@@ -191,7 +191,7 @@ struct agent {
     struct lane_source sources[AGENT_COLLECTORS_MAX];
     size_t source_count;
     struct scraper *scraper;
-    struct api *api;
+    struct agent_api *api;
     struct demo *demo; /* NULL: none, this one plays */
     struct http_server *http, *http_metrics;
     _Atomic(const char *) token;       /* of now; NULL: none */

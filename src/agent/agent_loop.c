@@ -77,7 +77,7 @@ void agent_event(struct agent *a, enum telemetry_event_kind kind, int gpu, int c
     agent_take_event(a, &e);
 }
 
-static void wake(struct agent *a)
+static void wake_sampling(struct agent *a)
 {
     uint64_t one = 1;
 
@@ -149,7 +149,7 @@ static bool whose_of_series(void *arg, const struct telemetry_series *s, struct 
 }
 
 /* Receivers hear that what was silenced is over, and of what is not any more. */
-static void hush(struct agent *a, struct alert_active *x)
+static void hush_alert(struct agent *a, struct alert_active *x)
 {
     bool covered = silences_cover(a->silences, x->rule->name, telemetry_get(a->shown, x->series),
                                   agent_wall_ns());
@@ -184,7 +184,7 @@ enum rc agent_silence(struct agent *a, const char *text, size_t len, uint64_t *o
     pthread_mutex_lock(&a->lock);
     a->want_refresh = true;
     pthread_mutex_unlock(&a->lock);
-    wake(a);
+    wake_sampling(a);
     return rc;
 }
 
@@ -195,7 +195,7 @@ enum rc agent_silence_end(struct agent *a, uint64_t id, struct err *err)
     pthread_mutex_lock(&a->lock);
     a->want_refresh = true;
     pthread_mutex_unlock(&a->lock);
-    wake(a);
+    wake_sampling(a);
     return rc;
 }
 
@@ -225,7 +225,7 @@ static void refresh_alerts(struct agent *a)
     list = alerts_copy(a->alerts, &n);
     for (size_t i = 0; i < n; i++)
         if (list[i].state == ALERT_FIRING)
-            hush(a, &list[i]);
+            hush_alert(a, &list[i]);
     alert_sender_refresh(a->sender, a->shown, list, n);
     free(list);
 }
@@ -707,7 +707,7 @@ void agent_release_gpus(struct agent *a)
     a->want_release = true;
     a->want_attach = false;
     pthread_mutex_unlock(&a->lock);
-    wake(a);
+    wake_sampling(a);
 }
 
 void agent_attach_gpus(struct agent *a)
@@ -715,7 +715,7 @@ void agent_attach_gpus(struct agent *a)
     pthread_mutex_lock(&a->lock);
     a->want_attach = true;
     pthread_mutex_unlock(&a->lock);
-    wake(a);
+    wake_sampling(a);
 }
 
 enum rc agent_reload(struct agent *a, const struct agent_opts *o, struct err *err)
@@ -725,7 +725,7 @@ enum rc agent_reload(struct agent *a, const struct agent_opts *o, struct err *er
     pthread_mutex_lock(&a->lock);
     a->fresh_err = (struct err){ 0 };
     a->fresh = o;
-    wake(a);
+    wake_sampling(a);
     while (a->fresh)
         pthread_cond_wait(&a->taken, &a->lock);
     got = a->fresh_err;
@@ -738,7 +738,7 @@ enum rc agent_reload(struct agent *a, const struct agent_opts *o, struct err *er
 void agent_rest(struct agent *a, bool rest)
 {
     if (atomic_exchange(&a->rest, rest) != rest)
-        wake(a);
+        wake_sampling(a);
 }
 
 uint64_t agent_seconds(const struct agent *a)
@@ -778,7 +778,7 @@ void agent_stop(struct agent *a)
     front_stop(a);
     atomic_store(&a->stop, true);
     if (a->wake_fd >= 0)
-        wake(a);
+        wake_sampling(a);
     if (a->thread_on)
         (void)pthread_join(a->thread, NULL);
     demo_free(a->demo);

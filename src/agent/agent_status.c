@@ -33,7 +33,7 @@ static void put_named(struct agent *a, const char *metric, const char *label, co
     self_put(a, metric, &l, 1, value);
 }
 
-static double seconds(int64_t ns)
+static double seconds_of(int64_t ns)
 {
     return (double)ns / 1e9;
 }
@@ -45,9 +45,9 @@ static void put_collectors(struct agent *a, int64_t mono_ns)
         int64_t done = atomic_load(&s->done_ns);
         if (!done)
             continue;
-        put_named(a, "agent.collector.age", "collector", s->c->name, seconds(mono_ns - done));
+        put_named(a, "agent.collector.age", "collector", s->c->name, seconds_of(mono_ns - done));
         put_named(a, "agent.collector.duration", "collector", s->c->name,
-                  seconds(atomic_load(&s->cost_ns)));
+                  seconds_of(atomic_load(&s->cost_ns)));
         put_named(a, "agent.collector.errors", "collector", s->c->name,
                   (double)atomic_load(&s->late));
     }
@@ -63,7 +63,7 @@ static void put_gpu_age(struct agent *a, int64_t mono_ns)
     for (unsigned i = 0; i < TELEMETRY_SOURCES_MAX; i++)
         if (f->sources[i].used && f->sources[i].batch_ns)
             put_named(a, "agent.collector.age", "collector", telemetry_source_name(f->t, i),
-                      seconds(mono_ns - f->sources[i].changed_ns));
+                      seconds_of(mono_ns - f->sources[i].changed_ns));
 }
 
 static void put_target(void *arg, struct scrape_target *t)
@@ -73,9 +73,10 @@ static void put_target(void *arg, struct scrape_target *t)
 
     put_named(a, "agent.app.up", "app", t->name, atomic_load(&t->up));
     if (done)
-        put_named(a, "agent.collector.age", "collector", t->name, seconds(clock_mono_ns() - done));
+        put_named(a, "agent.collector.age", "collector", t->name,
+                  seconds_of(clock_mono_ns() - done));
     put_named(a, "agent.collector.duration", "collector", t->name,
-              seconds(atomic_load(&t->cost_ns)));
+              seconds_of(atomic_load(&t->cost_ns)));
     put_named(a, "agent.collector.errors", "collector", t->name, (double)atomic_load(&t->failed));
 }
 
@@ -92,11 +93,11 @@ static void put_ring(struct agent *a, int64_t time_ns)
     put_one(a, "agent.ring.samples", (double)st.samples);
     put_one(a, "agent.ring.blocks", (double)st.blocks);
     put_one(a, "agent.ring.bad_blocks", (double)st.bad_blocks);
-    put_one(a, "agent.ring.sync", seconds(atomic_load(&a->sync_ns)));
+    put_one(a, "agent.ring.sync", seconds_of(atomic_load(&a->sync_ns)));
     if (st.oldest_ns)
-        put_one(a, "agent.ring.age", seconds(time_ns - st.oldest_ns));
+        put_one(a, "agent.ring.age", seconds_of(time_ns - st.oldest_ns));
     if (st.oldest_minute_ns)
-        put_one(a, "agent.ring.minute_age", seconds(time_ns - st.oldest_minute_ns));
+        put_one(a, "agent.ring.minute_age", seconds_of(time_ns - st.oldest_minute_ns));
 }
 
 static void put_alerts(struct agent *a)
@@ -138,7 +139,7 @@ static void put_counts(struct agent *a)
     put_one(a, "agent.series.refused", (double)telemetry_refused(a->shown));
     put_one(a, "agent.scrapes", (double)atomic_load(&a->scrapes));
     if (atomic_load(&a->scrape_ns))
-        put_one(a, "agent.scrape.duration", seconds(atomic_load(&a->scrape_ns)));
+        put_one(a, "agent.scrape.duration", seconds_of(atomic_load(&a->scrape_ns)));
     for (int k = 0; k < TELEMETRY_EVENT_KINDS; k++)
         put_named(a, "agent.events", "kind", telemetry_event_word((enum telemetry_event_kind)k),
                   (double)atomic_load(&a->events[k]));

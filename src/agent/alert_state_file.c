@@ -69,7 +69,7 @@ static void move_aside(struct firing *f, const char *why, size_t kept)
     f->dirty = true;
 }
 
-static void load(struct agent *a, struct firing *f)
+static void load_state(struct agent *a, struct firing *f)
 {
     struct buf text = { 0 };
     struct err err = { 0 };
@@ -99,7 +99,7 @@ void firing_begin(struct agent *a)
         free(f);
         return;
     }
-    load(a, f);
+    load_state(a, f);
     a->firing = f;
 }
 

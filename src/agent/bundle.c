@@ -44,7 +44,7 @@ static void put_file(struct tree *t, const char *name, const struct buf *b)
 
 /* The history may hold many times the series of now: those of jobs and applications that are gone
  * are what an incident is about.  So each has a row of its own, made when it is first met. */
-struct gather {
+struct bundle_gather {
     struct telemetry *t; /* gives the series ids */
     unsigned source;
     double **rows;  /* [TELEMETRY_SERIES_MAX], by id: BUNDLE_SLICE_S values; NULL: not met */
@@ -56,7 +56,7 @@ struct gather {
 static bool take_series(void *arg, const struct telemetry_series *s, const struct history_point *p,
                         size_t n)
 {
-    struct gather *g = arg;
+    struct bundle_gather *g = arg;
     const struct telemetry_metric *m = telemetry_metric(s->metric->id);
     uint32_t id;
 
@@ -79,7 +79,7 @@ static bool take_series(void *arg, const struct telemetry_series *s, const struc
 }
 
 /* What was gathered, second by second; the rows are empty after it. */
-static void write_slice(struct gather *g)
+static void write_slice(struct bundle_gather *g)
 {
     size_t count = telemetry_count(g->t);
     uint32_t *ids = xcalloc(count + 1, sizeof(*ids));
@@ -106,8 +106,8 @@ static void write_slice(struct gather *g)
 
 static void put_history(struct agent *a, int64_t from_ns, int64_t to_ns, struct tree *t)
 {
-    struct gather g = { .t = telemetry_new(TELEMETRY_SERIES_MAX),
-                        .rows = xcalloc(TELEMETRY_SERIES_MAX, sizeof(double *)) };
+    struct bundle_gather g = { .t = telemetry_new(TELEMETRY_SERIES_MAX),
+                               .rows = xcalloc(TELEMETRY_SERIES_MAX, sizeof(double *)) };
     struct buf out = { .max = BUNDLE_BYTES_MAX }, head = { 0 };
     struct err err = { 0 };
     enum rc rc = RC_OK;
@@ -305,7 +305,7 @@ static void remove_old(const char *dir)
         free(list);
 }
 
-static enum rc freeze(struct agent *a, char *path, size_t cap, struct err *err)
+static enum rc freeze_bundle(struct agent *a, char *path, size_t cap, struct err *err)
 {
     char name[64], dir[FILE_PATH_MAX];
     time_t now = (time_t)(agent_wall_ns() / 1000000000);
@@ -347,7 +347,7 @@ static void *freeze_main(void *arg)
 {
     struct freezer *z = arg;
 
-    z->rc = freeze(z->a, z->path, sizeof(z->path), &z->err);
+    z->rc = freeze_bundle(z->a, z->path, sizeof(z->path), &z->err);
     atomic_store(&z->done, true);
     return NULL;
 }

@@ -3,7 +3,7 @@
  *
  * An error often ends the processes that met it, so that their names are gone when it is told:
  * what the collector's document of processes said last is kept for WHOSE_KEPT_MS.  The sampling
- * thread's alone. */
+ * thread's only. */
 #include "agent/agent_int.h"
 
 #include "base/mem.h"

@@ -63,7 +63,7 @@ static uint32_t place_series(struct agent *a, const struct telemetry_series *s, 
     return telemetry_series(a->shown, source, m, s->labels, s->label_count);
 }
 
-static void place(struct agent *a, struct feed *f, uint32_t i)
+static void map_series(struct agent *a, struct feed *f, uint32_t i)
 {
     const struct telemetry_series *s = telemetry_get(f->t, i);
     struct feed_source *fs = &f->sources[s->source];
@@ -88,7 +88,7 @@ static void place_new(struct agent *a, struct feed *f)
         f->map = xreallocarray(f->map, f->cap, sizeof(*f->map));
     }
     for (; f->mapped < n; f->mapped++)
-        place(a, f, (uint32_t)f->mapped);
+        map_series(a, f, (uint32_t)f->mapped);
 }
 
 /* Either id may have been given to another series meanwhile; a process that found no room before
@@ -102,7 +102,7 @@ static uint32_t place_of(struct agent *a, struct feed *f, uint32_t i)
         (p->id == TELEMETRY_NONE && telemetry_passes(telemetry_get(f->t, i)->metric));
 
     if (lapsed)
-        place(a, f, i);
+        map_series(a, f, i);
     return p->id;
 }
 
@@ -141,7 +141,7 @@ static void look_at_sources(struct agent *a, struct feed *f, int64_t mono_ns)
     }
 }
 
-static void gather(struct agent *a)
+static void gather_values(struct agent *a)
 {
     int64_t mono = clock_mono_ns();
 
@@ -309,7 +309,7 @@ static void tell_refused(struct agent *a)
                 "--history-size keeps them");
 }
 
-static void append(struct agent *a, int64_t time_ns)
+static void append_second(struct agent *a, int64_t time_ns)
 {
     int64_t begun = clock_mono_ns();
     struct err err = { 0 };
@@ -466,10 +466,10 @@ static void take_docs(struct agent *a)
 
 void show_second(struct agent *a, int64_t time_ns)
 {
-    gather(a);
+    gather_values(a);
     self_values(a, time_ns);
     note_sources(a);
-    append(a, time_ns);
+    append_second(a, time_ns);
     take_events(a);
     put_in_place(a, time_ns);
     take_docs(a);

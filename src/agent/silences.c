@@ -70,7 +70,7 @@ static void silence_json(const struct silence *s, struct json_out *w)
     json_obj_end(w);
 }
 
-static const struct member {
+static const struct silence_member {
     const char *name;
     enum json_type type;
     const char *what;
@@ -93,7 +93,7 @@ static enum rc check_members(const struct json *d, struct err *err)
     if (d->type != JSON_OBJ)
         return err_set(err, RC_USAGE, "it is no JSON object");
     for (const struct json *m = d->first; m; m = m->next) {
-        const struct member *k = members;
+        const struct silence_member *k = members;
 
         while (k < members + ARRAY_SIZE(members) && !str_eq(k->name, m->key))
             k++;
@@ -210,7 +210,7 @@ static enum rc silence_read(const char *text, size_t len, struct silence *out, s
 
 /* ---- the file; with the lock held */
 
-static enum rc save(const struct silences *x, struct err *err)
+static enum rc save_silences(const struct silences *x, struct err *err)
 {
     struct buf b = { 0 };
     struct json_out w;
@@ -273,7 +273,7 @@ static void move_aside(struct silences *x, const char *why)
     }
     log_warn("silences '%s': %s; it is '%s' now, %zu of them hold", x->path, why, x->moved,
              x->count);
-    if (save(x, &err))
+    if (save_silences(x, &err))
         log_warn("%s", err.msg);
 }
 
@@ -282,7 +282,7 @@ const char *silences_moved(const struct silences *x)
     return x->moved[0] ? x->moved : NULL;
 }
 
-static void load(struct silences *x)
+static void load_silences(struct silences *x)
 {
     struct buf text = { 0 };
     struct err err = { 0 };
@@ -309,7 +309,7 @@ struct silences *silences_new(const char *history)
     if (history &&
         snprintf(x->path, sizeof(x->path), "%s.silences", history) >= (int)sizeof(x->path))
         x->path[0] = '\0';
-    load(x);
+    load_silences(x);
     return x;
 }
 
@@ -404,8 +404,8 @@ enum rc silences_check(const char *text, size_t len, const struct alert_rule *ru
 
 /* ---- which alerts */
 
-static bool covers(const struct silence *s, const char *rule,
-                   const struct telemetry_series *subject)
+static bool silence_covers(const struct silence *s, const char *rule,
+                           const struct telemetry_series *subject)
 {
     if (fnmatch(s->alert, rule, 0))
         return false;
@@ -428,8 +428,8 @@ bool silences_cover(struct silences *x, const char *rule, const struct telemetry
 
     pthread_mutex_lock(&x->lock);
     for (size_t i = 0; i < x->count && !covered; i++)
-        covered =
-            !x->list[i].ack && now_ns < x->list[i].until_ns && covers(&x->list[i], rule, subject);
+        covered = !x->list[i].ack && now_ns < x->list[i].until_ns &&
+                  silence_covers(&x->list[i], rule, subject);
     pthread_mutex_unlock(&x->lock);
     return covered;
 }
@@ -443,7 +443,7 @@ void silences_mark(struct silences *x, const char *rule, const struct telemetry_
     for (size_t i = 0; subject && i < x->count; i++) {
         const struct silence *s = &x->list[i];
 
-        if (!covers(s, rule, subject))
+        if (!silence_covers(s, rule, subject))
             continue;
         if (s->ack)
             ack = s;
@@ -500,7 +500,7 @@ enum rc silences_add(struct silences *x, const char *text, size_t len, uint64_t 
     } else {
         s.id = x->next_id;
         x->list[x->count++] = s;
-        rc = save(x, err);
+        rc = save_silences(x, err);
         if (rc == RC_OK)
             *out_id = x->next_id++;
         else
@@ -518,7 +518,7 @@ enum rc silences_end(struct silences *x, uint64_t id, struct err *err)
     for (size_t i = 0; i < x->count && rc == RC_NODEV; i++)
         if (x->list[i].id == id) {
             drop_at(x, i);
-            rc = save(x, err);
+            rc = save_silences(x, err);
         }
     pthread_mutex_unlock(&x->lock);
     return rc == RC_NODEV
@@ -533,12 +533,12 @@ void silences_alert_over(struct silences *x, const char *rule,
 
     pthread_mutex_lock(&x->lock);
     for (size_t i = x->count; i-- > 0;)
-        if (x->list[i].ack && covers(&x->list[i], rule, subject)) {
+        if (x->list[i].ack && silence_covers(&x->list[i], rule, subject)) {
             drop_at(x, i);
             changed = true;
         }
     if (changed)
-        (void)!save(x, NULL);
+        (void)!save_silences(x, NULL);
     pthread_mutex_unlock(&x->lock);
 }
 

@@ -85,8 +85,8 @@ static enum rc store_int(const struct opt *o, void *p, const char *value, struct
     return RC_OK;
 }
 
-static enum rc store(const struct opt *o, const char *value, bool sketch, void *out,
-                     struct err *err)
+static enum rc store_value(const struct opt *o, const char *value, bool sketch, void *out,
+                           struct err *err)
 {
     void *p = (char *)out + o->off;
     struct opt_strs *strs = p;
@@ -131,8 +131,8 @@ struct cursor {
 };
 
 /* `attached` is what stood behind '=' or the letter, NULL when nothing did. */
-static enum rc take(const struct opt *o, struct cursor *c, const char *attached, void *out,
-                    struct err *err)
+static enum rc take_option(const struct opt *o, struct cursor *c, const char *attached, void *out,
+                           struct err *err)
 {
     if (o->kind == OPT_FLAG && attached)
         return err_set(err, RC_USAGE, "option '--%s' takes no value", o->name);
@@ -145,7 +145,7 @@ static enum rc take(const struct opt *o, struct cursor *c, const char *attached,
             return err_set(err, RC_USAGE, "option '--%s' needs a value (%s)", o->name, o->arg);
         attached = c->argv[++c->i];
     }
-    return store(o, attached, c->sketch, out, err);
+    return store_value(o, attached, c->sketch, out, err);
 }
 
 static enum rc take_long(const struct opt *opts, struct cursor *c, void *out, struct err *err)
@@ -156,7 +156,7 @@ static enum rc take_long(const struct opt *opts, struct cursor *c, void *out, st
 
     if (!o)
         return unknown_option(opts, name, len, err);
-    return take(o, c, name[len] ? name + len + 1 : NULL, out, err);
+    return take_option(o, c, name[len] ? name + len + 1 : NULL, out, err);
 }
 
 /* A cluster of letters: flags may be joined, the last may carry a value. */
@@ -169,9 +169,9 @@ static enum rc take_letters(const struct opt *opts, struct cursor *c, void *out,
         if (!o)
             return err_set(err, RC_USAGE, "unknown option '-%c'", *p);
         if (o->kind == OPT_FLAG)
-            rc = take(o, c, NULL, out, err);
+            rc = take_option(o, c, NULL, out, err);
         else
-            return take(o, c, p[1] ? p + 1 : NULL, out, err);
+            return take_option(o, c, p[1] ? p + 1 : NULL, out, err);
         if (rc)
             return rc;
     }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#undef err_set /* macros for the analyzer alone */
+#undef err_set /* macros only for the analyzer */
 #undef err_ctx
 
 static void err_write(struct err *err, enum rc code, const char *fmt, va_list ap)
@@ -89,25 +89,4 @@ int rc_exit(enum rc code)
         break;
     }
     return 1;
-}
-
-const char *rc_name(enum rc code)
-{
-    switch (code) {
-    case RC_OK:
-        return "ok";
-    case RC_FAIL:
-        return "failed";
-    case RC_USAGE:
-        return "usage";
-    case RC_PARSE:
-        return "parse";
-    case RC_LIMIT:
-        return "limit";
-    case RC_NODEV:
-        return "no device";
-    case RC_TIMEOUT:
-        return "timeout";
-    }
-    return "unknown";
 }

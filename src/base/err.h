@@ -7,7 +7,7 @@
  *
  * Messages are lower case without a full stop: what could not be done, to which
  * object in single quotes, why.  A hint is a full sentence on its own line.
- * `err` may be NULL: the caller then wants the code alone. */
+ * `err` may be NULL: the caller then wants only the code. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 #include "base/attr.h"
@@ -45,6 +45,5 @@ void err_hint(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* The process exit status for a code: 0 ok, 1 failed, 2 usage, 3 no device, 4 limit. */
 int rc_exit(enum rc code);
-const char *rc_name(enum rc code);
 
 #endif

@@ -45,12 +45,3 @@ void log_info(const char *fmt, ...)
     log_line(LOG_INFO, "", fmt, ap);
     va_end(ap);
 }
-
-void log_debug(const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    log_line(LOG_DEBUG, "debug: ", fmt, ap);
-    va_end(ap);
-}

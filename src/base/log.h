@@ -7,11 +7,10 @@
 
 enum { LOG_LINE_MAX = 4096 }; /* bytes of a line; the rest is cut */
 
-enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO };
 extern enum log_level log_level;
 
 void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *fmt, ...) PRINTF_LIKE(1, 2);
-void log_debug(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 #endif

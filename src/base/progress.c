@@ -75,7 +75,7 @@ void progress_line(const struct progress *p, int width, struct buf *out)
         buf_addf(out, ", %s %s", progress_rate(p->rate, rate), p->unit);
     if (done > 0.005 && done < 1)
         add_left(p, done, out);
-    if (out->len - start >= limit) { /* ASCII alone: bytes are columns */
+    if (out->len - start >= limit) { /* only ASCII: bytes are columns */
         out->len = start + limit - 1;
         out->data[out->len] = '\0';
     }

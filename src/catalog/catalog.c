@@ -59,7 +59,7 @@ const struct cat_nccl *cat_nccl_find(const struct cat_nccl_table *t, const char 
 /* How far two names are apart by slips of the pen, FAR where one is another name: a word with other
  * letters is another word (SHARP_DISABLE is not SHM_DISABLE, nor IBEXT_ IB_), so words are held
  * against each other one by one, and a short one may have one slip only. */
-static size_t slips(const char *a, const char *b, size_t far)
+static size_t count_slips(const char *a, const char *b, size_t far)
 {
     enum { LONG_WORD = 6 };
     char x[64], y[64];
@@ -91,7 +91,7 @@ const char *cat_nccl_nearest(const struct cat_nccl_table *t, const char *name)
     for (size_t i = 0; i < t->count; i++) {
         /* a '_' more or less is one slip, too */
         bool spaced = str_distance(name, t->rows[i].name, 1) <= 1;
-        size_t d = spaced ? 1 : slips(name, t->rows[i].name, FAR);
+        size_t d = spaced ? 1 : count_slips(name, t->rows[i].name, FAR);
         bool gone = str_eq(t->rows[i].dflt, "(removed)") || str_eq(t->rows[i].dflt, "(not NCCL)");
 
         if (d < best_d && !gone) {
@@ -105,7 +105,7 @@ const char *cat_nccl_nearest(const struct cat_nccl_table *t, const char *name)
 /* ---- GPUs ---- */
 
 /* Empty is unknown; anything but a number is a fault of the table. */
-static enum rc number(const char *gpu, const char *s, struct maybe *out, struct err *err)
+static enum rc read_number(const char *gpu, const char *s, struct maybe *out, struct err *err)
 {
     if (!*s) {
         *out = maybe_none();
@@ -118,7 +118,7 @@ static enum rc number(const char *gpu, const char *s, struct maybe *out, struct 
 }
 
 /* Calls `fn` for each word of `s` between `sep`; false stops and is returned. */
-static bool words(const char *s, char sep, bool (*fn)(const char *word, void *arg), void *arg)
+static bool each_word(const char *s, char sep, bool (*fn)(const char *word, void *arg), void *arg)
 {
     while (*s) {
         const char *end = strchrnul(s, sep);
@@ -169,10 +169,10 @@ static enum rc gpu_row(const struct csv *t, size_t i, const size_t *col, struct 
     /* names[] of cat_gpu_load() has these from 5 to 21 and the words behind them */
     static_assert(ARRAY_SIZE(numbers) == 17, "numbers are the columns 5 to 21");
 
-    if (!words(csv_cell(t, i, col[2]), ' ', add_id, &g))
+    if (!each_word(csv_cell(t, i, col[2]), ' ', add_id, &g))
         return err_set(err, RC_PARSE, "table 'gpus.csv': '%s': bad PCI ids", g.name);
     for (size_t k = 0; k < ARRAY_SIZE(numbers); k++) {
-        enum rc rc = number(g.name, csv_cell(t, i, col[5 + k]), numbers[k], err);
+        enum rc rc = read_number(g.name, csv_cell(t, i, col[5 + k]), numbers[k], err);
         if (rc)
             return rc;
     }
@@ -206,7 +206,7 @@ enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err
     return RC_OK;
 }
 
-/* False, which ends words(), when the product holds the phrase between blanks:
+/* False, which ends each_word(), when the product holds the phrase between blanks:
  * "H200" is in "NVIDIA H200" and not in "NVIDIA GH200 480GB". */
 static bool not_in(const char *phrase, void *arg)
 {
@@ -239,7 +239,7 @@ const struct cat_gpu *cat_gpu_find(const struct cat_gpu_table *t, struct maybe p
                 return &t->rows[i];
     /* A known id that is not in the table is another product, whatever its name. */
     for (size_t i = 0; !pci_device.known && product && i < t->count; i++)
-        if (!words(t->rows[i].match, '|', not_in, (void *)(uintptr_t)product))
+        if (!each_word(t->rows[i].match, '|', not_in, (void *)(uintptr_t)product))
             return &t->rows[i];
     return NULL;
 }
@@ -262,7 +262,7 @@ static void gpu_name_fold(const char *s, char out[WORD_MAX])
         memmove(out, out + 5, n - 4);
 }
 
-/* False, which ends words(), when the word is the name that is looked for. */
+/* False, which ends each_word(), when the word is the name that is looked for. */
 static bool gpu_name_differs(const char *word, void *arg)
 {
     char folded[WORD_MAX];
@@ -335,12 +335,12 @@ const struct cat_gpu *cat_gpu_named(const struct cat_gpu_table *t, const char *n
     for (size_t i = 0; i < t->count; i++) {
         const struct cat_gpu *g = &t->rows[i];
 
-        if (!words(g->alias, '|', gpu_name_differs, want) ||
-            !words(g->match, '|', gpu_name_differs, want) || !gpu_name_differs(g->name, want))
+        if (!each_word(g->alias, '|', gpu_name_differs, want) ||
+            !each_word(g->match, '|', gpu_name_differs, want) || !gpu_name_differs(g->name, want))
             return g;
     }
     for (size_t i = 0; near && i < t->count; i++)
-        (void)words(t->rows[i].alias, '|', gpu_near_look, &n);
+        (void)each_word(t->rows[i].alias, '|', gpu_near_look, &n);
     if (near)
         *near = n.best;
     return NULL;

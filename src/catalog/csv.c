@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-struct reader {
+struct csv_reader {
     const char *p, *end;
     size_t line; /* of the cell that is read, from 1 */
     struct arena *a;
@@ -19,7 +19,7 @@ struct reader {
     size_t cols; /* 0 until the header is read */
 };
 
-static enum rc quoted(struct reader *r, struct err *err)
+static enum rc read_quoted(struct csv_reader *r, struct err *err)
 {
     size_t start = r->line;
 
@@ -38,17 +38,17 @@ static enum rc quoted(struct reader *r, struct err *err)
     return err_set(err, RC_PARSE, "line %zu: the quoted cell has no end", start);
 }
 
-static bool at_cell_end(const struct reader *r)
+static bool at_cell_end(const struct csv_reader *r)
 {
     return r->p == r->end || *r->p == ',' || *r->p == '\n' ||
            (*r->p == '\r' && r->p + 1 < r->end && r->p[1] == '\n');
 }
 
-static enum rc cell(struct reader *r, struct err *err)
+static enum rc read_cell(struct csv_reader *r, struct err *err)
 {
     buf_reset(&r->cell);
     if (r->p < r->end && *r->p == '"') {
-        if (quoted(r, err))
+        if (read_quoted(r, err))
             return RC_PARSE;
         if (!at_cell_end(r))
             return err_set(err, RC_PARSE, "line %zu: text after the closing quote", r->line);
@@ -70,12 +70,12 @@ static enum rc cell(struct reader *r, struct err *err)
 }
 
 /* One line of cells; *out_cols is how many it had. */
-static enum rc row(struct reader *r, size_t *out_cols, struct err *err)
+static enum rc read_row(struct csv_reader *r, size_t *out_cols, struct err *err)
 {
     size_t cols = 0;
 
     for (;;) {
-        enum rc rc = cell(r, err);
+        enum rc rc = read_cell(r, err);
         if (rc)
             return rc;
         if (++cols > CSV_COLS_MAX)
@@ -92,11 +92,11 @@ static enum rc row(struct reader *r, size_t *out_cols, struct err *err)
     return RC_OK;
 }
 
-static enum rc rows(struct reader *r, struct err *err)
+static enum rc read_rows(struct csv_reader *r, struct err *err)
 {
     while (r->p < r->end) {
         size_t cols = 0;
-        enum rc rc = row(r, &cols, err);
+        enum rc rc = read_row(r, &cols, err);
 
         if (rc)
             return rc;
@@ -116,13 +116,13 @@ static enum rc rows(struct reader *r, struct err *err)
 
 enum rc csv_parse(struct arena *a, const char *text, size_t len, struct csv *out, struct err *err)
 {
-    struct reader r = { .p = text, .end = text + len, .line = 1, .a = a };
+    struct csv_reader r = { .p = text, .end = text + len, .line = 1, .a = a };
     enum rc rc;
 
     if (len > CSV_TEXT_MAX)
         return err_set(err, RC_LIMIT, "the table has more than %d bytes", CSV_TEXT_MAX);
     buf_init(&r.cell, CSV_CELL_MAX);
-    rc = rows(&r, err);
+    rc = read_rows(&r, err);
     if (rc == RC_OK) {
         const char **all = arena_memdup(a, r.cells, r.count * sizeof(*all));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* file: whole reads and whole writes of ordinary files.
  *
- * Reading takes regular files alone (a FIFO or a device never blocks us) and never more
+ * Reading takes only regular files (a FIFO or a device never blocks us) and never more
  * than a limit the caller names.  Interrupted and short reads are finished; a file that
  * ends early is an error that says so.  Messages name the path. */
 #ifndef OS_FILE_H

@@ -2,7 +2,7 @@
 /* root: look-ups below a live or captured root.
  *
  * Live reads go straight to the kernel.  Below a captured root, and for a recorder,
- * resolve() walks the path component by component and follows links itself, so that
+ * resolve_path() walks the path component by component and follows links itself, so that
  * ".." and absolute targets stay inside.  What it was asked and what it found goes
  * to the recorder at the resolved path, each link on the way as a link. */
 #include "base/mem.h"
@@ -86,8 +86,8 @@ static bool walk_next(struct walk *w, char name[ROOT_PATH_MAX])
 
 /* Resolves all links (the last component's too when `follow`).  0 with the path in
  * `out`, or -errno.  *kind is what stands there. */
-static int resolve(struct root *r, const char *path, bool follow, char out[ROOT_PATH_MAX],
-                   int *kind)
+static int resolve_path(struct root *r, const char *path, bool follow, char out[ROOT_PATH_MAX],
+                        int *kind)
 {
     struct walk w = { 0 };
     char name[ROOT_PATH_MAX], link[ROOT_PATH_MAX];
@@ -138,17 +138,17 @@ static bool is_literal(const struct root *r, const char *path)
 }
 
 /* The path to open or read; resolved where the kernel must not do it. */
-static int locate(struct root *r, const char *path, bool follow, char out[ROOT_PATH_MAX])
+static int locate_path(struct root *r, const char *path, bool follow, char out[ROOT_PATH_MAX])
 {
     int kind;
 
     if ((r->live && !r->rec) || is_literal(r, path))
         return str_copy(out, ROOT_PATH_MAX, path) ? 0 : -ENAMETOOLONG;
-    return resolve(r, path, follow, out, &kind);
+    return resolve_path(r, path, follow, out, &kind);
 }
 
-static void record(struct root *r, const char *path, enum tree_kind kind, const void *data,
-                   size_t len, int error)
+static void record_answer(struct root *r, const char *path, enum tree_kind kind, const void *data,
+                          size_t len, int error)
 {
     if (r->rec)
         (void)tree_put(&r->rec->tree, path, kind, data, len, error);
@@ -173,7 +173,7 @@ static ssize_t read_fd(int fd, char *buf, size_t cap)
     return (ssize_t)len;
 }
 
-static int regular(const struct stat *st)
+static int regular_only(const struct stat *st)
 {
     return S_ISREG(st->st_mode) ? 0 : S_ISDIR(st->st_mode) ? -EISDIR : -ENOTSUP;
 }
@@ -189,13 +189,13 @@ static int open_disk(struct root *r, const char *real)
 
     if (fstatat(r->fd, real + 1, &st, r->live ? 0 : AT_SYMLINK_NOFOLLOW))
         return -errno;
-    rc = regular(&st);
+    rc = regular_only(&st);
     if (rc)
         return rc;
     fd = openat(r->fd, real + 1, flags);
     if (fd < 0)
         return -errno;
-    rc = fstat(fd, &st) ? -errno : regular(&st);
+    rc = fstat(fd, &st) ? -errno : regular_only(&st);
     if (!rc)
         return fd;
     close(fd);
@@ -238,7 +238,7 @@ ssize_t root_read(struct root *r, const char *path, char *buf, size_t cap)
     if (!cap || path[0] != '/')
         return -EINVAL;
     buf[0] = '\0';
-    rc = locate(r, path, true, real);
+    rc = locate_path(r, path, true, real);
     if (rc)
         return rc;
     n = r->live ? NULL : tree_find(&r->tree, real);
@@ -249,9 +249,9 @@ ssize_t root_read(struct root *r, const char *path, char *buf, size_t cap)
     else
         len = read_disk(r, real, buf, cap);
     if (len >= 0)
-        record(r, real, TREE_FILE, buf, (size_t)len, 0);
+        record_answer(r, real, TREE_FILE, buf, (size_t)len, 0);
     else if (len != -ENOENT && len != -ENOTDIR && len != -EISDIR)
-        record(r, real, TREE_FILE, NULL, 0, (int)-len);
+        record_answer(r, real, TREE_FILE, NULL, 0, (int)-len);
     return len;
 }
 
@@ -265,7 +265,7 @@ static int open_foreign(const char *path)
 
     if (at < 0)
         return -errno;
-    rc = fstat(at, &st) ? -errno : regular(&st);
+    rc = fstat(at, &st) ? -errno : regular_only(&st);
     if (!rc) {
         (void)snprintf(held, sizeof(held), "/proc/self/fd/%d", at);
         rc = open(held, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -285,7 +285,7 @@ ssize_t root_read_foreign(struct root *r, const char *path, char *buf, size_t ca
         return -EINVAL;
     buf[0] = '\0';
     if (!r->live) {
-        rc = locate(r, path, false, real);
+        rc = locate_path(r, path, false, real);
         if (rc)
             return rc;
         return r->in_memory ? read_memory(tree_find(&r->tree, real), buf, cap)
@@ -323,7 +323,7 @@ int root_open_file(struct root *r, const char *path)
 {
     char real[ROOT_PATH_MAX];
     struct tree_node *n;
-    int rc = path[0] == '/' ? locate(r, path, true, real) : -EINVAL;
+    int rc = path[0] == '/' ? locate_path(r, path, true, real) : -EINVAL;
 
     if (rc)
         return rc;
@@ -410,12 +410,12 @@ bool root_exists(struct root *r, const char *fmt, ...)
     if ((r->live && !r->rec) || is_literal(r, path)) {
         if (stat(path, &st))
             return false;
-        record(r, path, S_ISDIR(st.st_mode) ? TREE_DIR : TREE_FILE, NULL, 0, 0);
+        record_answer(r, path, S_ISDIR(st.st_mode) ? TREE_DIR : TREE_FILE, NULL, 0, 0);
         return true;
     }
-    if (resolve(r, path, true, real, &kind))
+    if (resolve_path(r, path, true, real, &kind))
         return false;
-    record(r, real, kind == TREE_DIR ? TREE_DIR : TREE_FILE, NULL, 0, 0);
+    record_answer(r, real, kind == TREE_DIR ? TREE_DIR : TREE_FILE, NULL, 0, 0);
     return true;
 }
 
@@ -429,10 +429,10 @@ const char *root_link_name(struct root *r, struct arena *a, const char *fmt, ...
     va_start(ap, fmt);
     fits = path_format(path, fmt, ap);
     va_end(ap);
-    if (!fits || path[0] != '/' || locate(r, path, false, real) ||
+    if (!fits || path[0] != '/' || locate_path(r, path, false, real) ||
         node_at(r, real, link) != TREE_LINK)
         return NULL;
-    record(r, real, TREE_LINK, link, strlen(link), 0);
+    record_answer(r, real, TREE_LINK, link, strlen(link), 0);
     str_make_text(link);
     slash = strrchr(link, '/');
     return arena_strdup(a, slash ? slash + 1 : link);
@@ -441,11 +441,11 @@ const char *root_link_name(struct root *r, struct arena *a, const char *fmt, ...
 int root_real(struct root *r, const char *path, char *buf, size_t cap)
 {
     char real[ROOT_PATH_MAX];
-    int kind, rc = resolve(r, path, true, real, &kind);
+    int kind, rc = resolve_path(r, path, true, real, &kind);
 
     if (rc)
         return rc;
-    record(r, real, kind == TREE_DIR ? TREE_DIR : TREE_FILE, NULL, 0, 0);
+    record_answer(r, real, kind == TREE_DIR ? TREE_DIR : TREE_FILE, NULL, 0, 0);
     return str_copy(buf, cap, real) ? 0 : -ENAMETOOLONG;
 }
 
@@ -477,7 +477,8 @@ static void record_child(struct root *r, const char *real, const char *name)
         return;
     kind = node_at(r, path, link);
     if (kind >= 0)
-        record(r, path, (enum tree_kind)kind, kind == TREE_LINK ? link : NULL, strlen(link), 0);
+        record_answer(r, path, (enum tree_kind)kind, kind == TREE_LINK ? link : NULL, strlen(link),
+                      0);
 }
 
 static int list_disk(struct root *r, struct arena *a, const char *real, struct name_list *l)
@@ -530,7 +531,7 @@ int root_list(struct root *r, struct arena *a, const char *path, struct root_nam
 {
     char real[ROOT_PATH_MAX];
     struct name_list l = { 0 };
-    int rc = path[0] == '/' ? locate(r, path, true, real) : -EINVAL;
+    int rc = path[0] == '/' ? locate_path(r, path, true, real) : -EINVAL;
 
     *out = (struct root_names){ 0 };
     if (!rc)
@@ -541,7 +542,7 @@ int root_list(struct root *r, struct arena *a, const char *path, struct root_nam
         out->count = l.count;
     }
     if (!rc)
-        record(r, real, TREE_DIR, NULL, 0, 0);
+        record_answer(r, real, TREE_DIR, NULL, 0, 0);
     free(l.items);
     return rc;
 }
@@ -662,9 +663,4 @@ bool root_is_live(const struct root *r)
 void root_record(struct root *r, struct recorder *rec)
 {
     r->rec = rec;
-}
-
-struct recorder *root_recorder(const struct root *r)
-{
-    return r->rec;
 }

@@ -41,8 +41,6 @@ void root_close(struct root *r);
 bool root_is_live(const struct root *r);
 void root_record(struct root *r, struct recorder *rec); /* borrowed; NULL stops */
 
-struct recorder *root_recorder(const struct root *r); /* NULL: none */
-
 /* Bytes read (at most cap-1, NUL-terminated) or -errno. */
 ssize_t root_read(struct root *r, const char *path, char *buf, size_t cap);
 /* The same for a file that anybody may have put there: not through a link at the path's end, and

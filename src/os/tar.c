@@ -8,7 +8,7 @@
  *
  * Writing gives the same bytes for the same tree: sorted, time zero, owner zero. */
 #include "base/mem.h"
-#include "os/tree.h"
+#include "os/root_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/tree.h"
+#include "os/root_int.h"
 
 #include "base/mem.h"
 
@@ -135,7 +135,7 @@ static void sort_nodes(struct tree *t)
     drop_doubles(t);
 }
 
-static struct tree_node *search(struct tree *t, size_t count, const char *path)
+static struct tree_node *search_node(struct tree *t, size_t count, const char *path)
 {
     size_t lo = 0, hi = count;
 
@@ -196,7 +196,7 @@ void tree_sort(struct tree *t)
 struct tree_node *tree_find(struct tree *t, const char *path)
 {
     tree_sort(t);
-    return search(t, t->count, path);
+    return search_node(t, t->count, path);
 }
 
 size_t tree_first_below(struct tree *t, const char *path)

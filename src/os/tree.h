@@ -38,15 +38,7 @@ void tree_release(struct tree *t);
  * and absolute. */
 bool tree_put(struct tree *t, const char *path, enum tree_kind kind, const void *data, size_t len,
               int error);
-/* The node itself, links not followed; NULL when missing. */
-struct tree_node *tree_find(struct tree *t, const char *path);
-/* Position of the first node below folder `path`: its children and theirs follow. */
-size_t tree_first_below(struct tree *t, const char *path);
-void tree_sort(struct tree *t); /* also adds missing parents */
 
-/* tar: ustar, GNU long names and pax paths are read; ustar with pax is written.
- * data[len] must be readable and NUL. */
-enum rc tar_read(const char *data, size_t len, struct tree *out, struct err *err) MUST_USE;
 void tar_write(struct tree *t, struct buf *out);
 
 #endif

@@ -34,7 +34,7 @@ struct zip {
     size_t count;
 };
 
-static uint64_t le(const uint8_t *p, int bytes)
+static uint64_t read_le(const uint8_t *p, int bytes)
 {
     uint64_t v = 0;
 
@@ -43,7 +43,7 @@ static uint64_t le(const uint8_t *p, int bytes)
     return v;
 }
 
-static enum rc bad(const struct zip *z, const char *why, struct err *err)
+static enum rc zip_is_bad(const struct zip *z, const char *why, struct err *err)
 {
     return err_set(err, RC_PARSE, "'%s' is not a zip archive we can read: %s", z->path, why);
 }
@@ -62,11 +62,12 @@ static enum rc end_find(const struct zip *z, uint64_t *out, uint8_t end[END_BYTE
 
     span = span < z->size ? span : (size_t)z->size;
     if (span < END_BYTES)
-        return bad(z, "it is too short", err);
+        return zip_is_bad(z, "it is too short", err);
     tail = xmalloc(span);
     rc = file_pread(z->fd, z->path, z->size - span, tail, span, err);
     for (size_t i = span - END_BYTES + 1; !rc && i-- > 0;) {
-        if (le(tail + i, 4) == 0x06054b50 && i + END_BYTES + le(tail + i + 20, 2) == span) {
+        if (read_le(tail + i, 4) == 0x06054b50 &&
+            i + END_BYTES + read_le(tail + i + 20, 2) == span) {
             memcpy(end, tail + i, END_BYTES);
             *out = z->size - span + i;
             free(tail);
@@ -74,7 +75,7 @@ static enum rc end_find(const struct zip *z, uint64_t *out, uint8_t end[END_BYTE
         }
     }
     free(tail);
-    return rc ? rc : bad(z, "it has no directory", err);
+    return rc ? rc : zip_is_bad(z, "it has no directory", err);
 }
 
 static enum rc end64_read(const struct zip *z, uint64_t end_at, struct directory *d,
@@ -87,19 +88,19 @@ static enum rc end64_read(const struct zip *z, uint64_t end_at, struct directory
     if (end_at < LOCATOR_BYTES)
         return RC_OK;
     rc = file_pread(z->fd, z->path, end_at - LOCATOR_BYTES, locator, sizeof(locator), err);
-    if (rc || le(locator, 4) != 0x07064b50)
+    if (rc || read_le(locator, 4) != 0x07064b50)
         return rc;
-    at = le(locator + 8, 8);
+    at = read_le(locator + 8, 8);
     if (z->size < END64_BYTES || at > z->size - END64_BYTES)
-        return bad(z, "its directory's place is outside", err);
+        return zip_is_bad(z, "its directory's place is outside", err);
     rc = file_pread(z->fd, z->path, at, end, sizeof(end), err);
     if (rc)
         return rc;
-    if (le(end, 4) != 0x06064b50)
-        return bad(z, "its directory's place is wrong", err);
-    *d = (struct directory){ .at = le(end + 48, 8),
-                             .bytes = le(end + 40, 8),
-                             .count = le(end + 32, 8) };
+    if (read_le(end, 4) != 0x06064b50)
+        return zip_is_bad(z, "its directory's place is wrong", err);
+    *d = (struct directory){ .at = read_le(end + 48, 8),
+                             .bytes = read_le(end + 40, 8),
+                             .count = read_le(end + 32, 8) };
     return RC_OK;
 }
 
@@ -111,33 +112,33 @@ static enum rc directory_find(const struct zip *z, struct directory *out, struct
 
     if (rc)
         return rc;
-    *out = (struct directory){ .at = le(end + 16, 4),
-                               .bytes = le(end + 12, 4),
-                               .count = le(end + 10, 2) };
+    *out = (struct directory){ .at = read_le(end + 16, 4),
+                               .bytes = read_le(end + 12, 4),
+                               .count = read_le(end + 10, 2) };
     rc = end64_read(z, end_at, out, err);
     if (rc)
         return rc;
     if (out->at > z->size || out->bytes > z->size - out->at)
-        return bad(z, "its directory is outside", err);
+        return zip_is_bad(z, "its directory is outside", err);
     if (out->bytes > ZIP_DIRECTORY_MAX || out->count > ZIP_ENTRIES_MAX ||
         out->count * CENTRAL_BYTES > out->bytes)
-        return bad(z, "its directory is too long", err);
+        return zip_is_bad(z, "its directory is too long", err);
     return RC_OK;
 }
 
 /* What did not fit the entry's own 32 bits, in the order the format says. */
-static void extra64(const uint8_t *p, size_t len, struct zip_entry *e)
+static void read_extra64(const uint8_t *p, size_t len, struct zip_entry *e)
 {
     uint64_t *const fields[] = { &e->size, &e->packed, &e->header };
 
     while (len >= 4) {
-        size_t n = le(p + 2, 2), at = 4;
+        size_t n = read_le(p + 2, 2), at = 4;
 
         if (n > len - 4)
             return;
-        for (size_t i = 0; le(p, 2) == 1 && i < ARRAY_SIZE(fields); i++) {
+        for (size_t i = 0; read_le(p, 2) == 1 && i < ARRAY_SIZE(fields); i++) {
             if (*fields[i] == 0xffffffffu && at + 8 <= n + 4) {
-                *fields[i] = le(p + at, 8);
+                *fields[i] = read_le(p + at, 8);
                 at += 8;
             }
         }
@@ -153,23 +154,23 @@ static enum rc entry_read(struct zip *z, const uint8_t *p, size_t len, struct zi
     size_t name, extra;
     uint64_t flags, method;
 
-    if (len < CENTRAL_BYTES || le(p, 4) != 0x02014b50)
-        return bad(z, "its directory is damaged", err);
-    name = le(p + 28, 2);
-    extra = le(p + 30, 2);
-    *used = CENTRAL_BYTES + name + extra + le(p + 32, 2);
+    if (len < CENTRAL_BYTES || read_le(p, 4) != 0x02014b50)
+        return zip_is_bad(z, "its directory is damaged", err);
+    name = read_le(p + 28, 2);
+    extra = read_le(p + 30, 2);
+    *used = CENTRAL_BYTES + name + extra + read_le(p + 32, 2);
     if (*used > len || !name || name > ZIP_NAME_MAX)
-        return bad(z, "its directory is damaged", err);
+        return zip_is_bad(z, "its directory is damaged", err);
     e->name = arena_strndup(&z->arena, (const char *)p + CENTRAL_BYTES, name);
-    e->crc = (uint32_t)le(p + 16, 4);
-    e->packed = le(p + 20, 4);
-    e->size = le(p + 24, 4);
-    e->header = le(p + 42, 4);
-    extra64(p + CENTRAL_BYTES + name, extra, e);
-    flags = le(p + 8, 2);
-    method = le(p + 10, 2);
+    e->crc = (uint32_t)read_le(p + 16, 4);
+    e->packed = read_le(p + 20, 4);
+    e->size = read_le(p + 24, 4);
+    e->header = read_le(p + 42, 4);
+    read_extra64(p + CENTRAL_BYTES + name, extra, e);
+    flags = read_le(p + 8, 2);
+    method = read_le(p + 10, 2);
     if (strlen(e->name) != name)
-        return bad(z, "a name in it has a NUL", err);
+        return zip_is_bad(z, "a name in it has a NUL", err);
     if ((flags & 1) || (method != 0 && method != 8))
         return err_set(err, RC_PARSE,
                        "'%s': entry '%.200s' is encrypted or packed in a way we "
@@ -291,11 +292,6 @@ int zip_fd(const struct zip *z)
     return z->fd;
 }
 
-const char *zip_path(const struct zip *z)
-{
-    return z->path;
-}
-
 /* --- an entry's bytes --- */
 enum rc zip_place(const struct zip *z, const struct zip_entry *e, uint64_t *out, struct err *err)
 {
@@ -305,8 +301,8 @@ enum rc zip_place(const struct zip *z, const struct zip_entry *e, uint64_t *out,
 
     if (rc)
         return rc;
-    at = e->header + LOCAL_BYTES + le(local + 26, 2) + le(local + 28, 2);
-    if (le(local, 4) != 0x04034b50 || at > z->size || e->packed > z->size - at)
+    at = e->header + LOCAL_BYTES + read_le(local + 26, 2) + read_le(local + 28, 2);
+    if (read_le(local, 4) != 0x04034b50 || at > z->size || e->packed > z->size - at)
         return err_set(err, RC_PARSE, "'%s': entry '%.200s' is not where it should be", z->path,
                        e->name);
     *out = at;

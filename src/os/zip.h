@@ -39,6 +39,5 @@ enum rc zip_read(const struct zip *z, const struct zip_entry *e, const struct zi
 enum rc zip_place(const struct zip *z, const struct zip_entry *e, uint64_t *out,
                   struct err *err) MUST_USE;
 int zip_fd(const struct zip *z);
-const char *zip_path(const struct zip *z);
 
 #endif

@@ -64,7 +64,7 @@ static void path_back(struct bind *b, size_t len)
     b->path.data[len] = '\0';
 }
 
-static const char *path(const struct bind *b)
+static const char *path_text(const struct bind *b)
 {
     return buf_str(&b->path);
 }
@@ -72,7 +72,7 @@ static const char *path(const struct bind *b)
 /* The path without its indexes, as `stoker spec doc` takes it. */
 static void path_bare(const struct bind *b, struct buf *out)
 {
-    for (const char *p = path(b); *p; p++) {
+    for (const char *p = path_text(b); *p; p++) {
         if (*p == '[')
             p += strcspn(p, "]");
         else
@@ -90,7 +90,7 @@ static void note_origin(struct bind *b, const void *at, int line, int col)
     VEC_GROW(l->origins, l->origin_count, l->origin_cap);
     l->origins[l->origin_count++] = (struct spec_origin){
         .at = at,
-        .path = arena_strdup(l->arena, path(b)),
+        .path = arena_strdup(l->arena, path_text(b)),
         .line = line,
         .col = col,
     };
@@ -129,7 +129,7 @@ static bool want_type(struct bind *b, const struct yaml *y, enum yaml_type want,
     if (y->type == want)
         return true;
     if (y->type == YAML_NULL) {
-        diag_add(b->l, y->line, y->col, "'%s' has no value", path(b));
+        diag_add(b->l, y->line, y->col, "'%s' has no value", path_text(b));
         if (want == YAML_MAP)
             diag_hint(b->l, "Indent its keys below it, or write {} for the defaults.");
         else if (want == YAML_SEQ)
@@ -138,7 +138,7 @@ static bool want_type(struct bind *b, const struct yaml *y, enum yaml_type want,
             diag_hint(b->l, "Remove the key to leave it at its default.");
         return false;
     }
-    diag_add(b->l, y->line, y->col, "'%s' must be %s, not %s", path(b), word, type_word(y));
+    diag_add(b->l, y->line, y->col, "'%s' must be %s, not %s", path_text(b), word, type_word(y));
     if (want == YAML_SEQ && y->type == YAML_SCALAR)
         diag_hint(b->l, "Write it as a list: [%.60s].", y->text);
     else if (want == YAML_SEQ)
@@ -161,7 +161,7 @@ static void bind_value(struct bind *b, const struct spec_row *r, const struct ya
     } else if (value_put(r, b->l->arena, y->text, y->plain, dst, &e)) {
         note_origin(b, dst, y->line, y->col);
     } else {
-        diag_add(b->l, y->line, y->col, "'%s' %s", path(b), e.msg);
+        diag_add(b->l, y->line, y->col, "'%s' %s", path_text(b), e.msg);
         if (e.hint[0])
             diag_hint(b->l, "%s", e.hint);
     }
@@ -174,7 +174,7 @@ static bool item_ok(struct bind *b, const struct spec_row *r, const struct yaml 
     if (!want_type(b, y, YAML_SCALAR, "text"))
         return false;
     if (r->kind == SPEC_CIDRS && !value_cidr_ok(y->text)) {
-        diag_add(b->l, y->line, y->col, "'%s' is not a subnet: '%.60s'", path(b), y->text);
+        diag_add(b->l, y->line, y->col, "'%s' is not a subnet: '%.60s'", path_text(b), y->text);
         diag_hint(b->l, "Write it like 10.0.1.0/24.");
         return false;
     }
@@ -201,7 +201,7 @@ static void bind_strs(struct bind *b, const struct spec_row *r, const struct yam
     note_origin(b, dst, y->line, y->col);
     if (r->filled && !y->count) {
         diag_add(b->l, y->line, y->col, "'%s' is an empty list, which could mean none or all",
-                 path(b));
+                 path_text(b));
         diag_hint(b->l, "Leave the key out for all, or name some.");
     }
     *(struct spec_strs *)dst = (struct spec_strs){ .items = items, .count = n };
@@ -250,7 +250,7 @@ static void bind_groups(struct bind *b, const struct spec_row *r, const struct y
     } else {
         bind_strs(b, r, y, all);
         if (y->type == YAML_SEQ && !all->count) {
-            diag_add(b->l, y->line, y->col, "'%s' names no group", path(b));
+            diag_add(b->l, y->line, y->col, "'%s' names no group", path_text(b));
             diag_hint(b->l, "Leave the key out for the only group with GPUs.");
         }
     }
@@ -363,7 +363,7 @@ static void bind_row(struct bind *b, const struct spec_row *r, const struct yaml
     }
 }
 
-/* What people write who come from Slurm, Kubernetes or compose; spelling alone would send them
+/* What people write who come from Slurm, Kubernetes or compose; spelling by itself would send them
  * from 'cpus' to 'gpu'. */
 static const struct {
     const char *word, *key;
@@ -400,7 +400,8 @@ static void unknown_key(struct bind *b, const struct spec_table *t, const struct
     for (size_t i = 0; i < t->count; i++)
         names[i] = t->rows[i].key;
     if (b->path.len)
-        diag_add(b->l, y->key_line, y->key_col, "unknown key '%.64s' in '%s'", y->key, path(b));
+        diag_add(b->l, y->key_line, y->key_col, "unknown key '%.64s' in '%s'", y->key,
+                 path_text(b));
     else
         diag_add(b->l, y->key_line, y->key_col, "unknown key '%.64s'", y->key);
     if (b->l->diags->dropped) /* nobody will see the hint */
@@ -430,7 +431,7 @@ static void missing_key(struct bind *b, const struct spec_row *r, const struct y
     int line = y->key ? y->key_line : y->line;
     int col = y->key ? y->key_col : y->col;
 
-    diag_add(b->l, line, col, "'%s' lacks the key '%s'", path(b), r->key);
+    diag_add(b->l, line, col, "'%s' lacks the key '%s'", path_text(b), r->key);
     diag_hint(b->l, "'%s' is required: %s.", r->key, r->doc);
 }
 

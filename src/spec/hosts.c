@@ -4,7 +4,7 @@
  * NAME1 to NAMEcount. */
 #include "base/arena.h"
 #include "base/str.h"
-#include "spec/spec.h"
+#include "spec/spec_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -379,7 +379,7 @@ const char *spec_file(const struct spec *s)
 }
 
 /* The named structs all begin with their name. */
-static const void *find(const void *items, size_t count, size_t size, const char *name)
+static const void *find_named(const void *items, size_t count, size_t size, const char *name)
 {
     for (size_t i = 0; name && i < count; i++) {
         const char *const *item = (const void *)((const char *)items + i * size);
@@ -392,22 +392,22 @@ static const void *find(const void *items, size_t count, size_t size, const char
 
 const struct spec_node *spec_node_find(const struct spec *s, const char *name)
 {
-    return find(s->nodes, s->node_count, sizeof(*s->nodes), name);
+    return find_named(s->nodes, s->node_count, sizeof(*s->nodes), name);
 }
 
 const struct spec_fabric *spec_fabric_find(const struct spec *s, const char *name)
 {
-    return find(s->fabrics, s->fabric_count, sizeof(*s->fabrics), name);
+    return find_named(s->fabrics, s->fabric_count, sizeof(*s->fabrics), name);
 }
 
 const struct spec_storage *spec_storage_find(const struct spec *s, const char *name)
 {
-    return find(s->storage, s->storage_count, sizeof(*s->storage), name);
+    return find_named(s->storage, s->storage_count, sizeof(*s->storage), name);
 }
 
 const struct spec_pool *spec_pool_find(const struct spec *s, const char *name)
 {
-    return find(s->pools, s->pool_count, sizeof(*s->pools), name);
+    return find_named(s->pools, s->pool_count, sizeof(*s->pools), name);
 }
 
 bool spec_model_on_cpu(const struct spec *s, const struct spec_model *m)
@@ -420,12 +420,12 @@ bool spec_model_on_cpu(const struct spec *s, const struct spec_model *m)
 
 const struct spec_shape *spec_shape_find(const struct spec *s, const char *name)
 {
-    return find(s->shapes, s->shape_count, sizeof(*s->shapes), name);
+    return find_named(s->shapes, s->shape_count, sizeof(*s->shapes), name);
 }
 
 const struct spec_component *spec_component_find(const struct spec *s, const char *name)
 {
-    return find(s->components, s->component_count, sizeof(*s->components), name);
+    return find_named(s->components, s->component_count, sizeof(*s->components), name);
 }
 
 const struct spec_node *spec_node_of(const struct spec *s, const char *name)

@@ -770,7 +770,7 @@ struct spec {
     struct spec_prices prices;
     struct spec_budgets budgets;
     struct spec_targets targets;
-    struct spec_priv *priv; /* arena, file name, origins; for spec/ alone */
+    struct spec_priv *priv; /* arena, file name, origins; only for spec/ */
 };
 
 /* --- errors and warnings --- */
@@ -816,7 +816,7 @@ void spec_warnings_json(const struct spec_diags *d, struct json_out *w);
 /* --- loading --- */
 /* RC_PARSE when the text has errors: all of them are in `diags` (which may be NULL), and
  * `err` holds the first one as "FILE:LINE:COL: message".  RC_FAIL, RC_NODEV or RC_LIMIT
- * with `err` alone when the file cannot be read.  "-" is standard input. */
+ * with only `err` when the file cannot be read.  "-" is standard input. */
 enum rc spec_load(const char *path, struct spec **out, struct spec_diags *diags,
                   struct err *err) MUST_USE;
 enum rc spec_parse(const char *text, size_t len, const char *name, struct spec **out,
@@ -827,9 +827,6 @@ struct spec_source {
     enum rc (*read)(void *ctx, const char *path, struct buf *out, struct err *err);
     void *ctx;
 };
-enum rc spec_parse_with(const char *text, size_t len, const char *name,
-                        const struct spec_source *source, struct spec **out,
-                        struct spec_diags *diags, struct err *err) MUST_USE;
 /* What a later stage finds in a spec, added to `diags`, and its result. */
 struct spec_judge {
     enum rc (*fn)(struct spec *s, bool whole, struct spec_diags *diags, void *ctx, struct err *err);
@@ -895,7 +892,7 @@ const struct spec_node *spec_component_group(const struct spec *s, const struct 
                                              size_t i);
 bool spec_model_is_fetched(const struct spec_model *m); /* its source is a name of the hub */
 size_t spec_component_group_count(const struct spec *s, const struct spec_component *c);
-/* Is the image a file of the machines, by its path?  Slurm alone starts one. */
+/* Is the image a file of the machines, by its path?  only Slurm starts one. */
 bool spec_image_is_file(const char *image);
 /* Is it rendered for Kubernetes?  Others' components are, if they have an image and the spec says
  * so, or says nothing and no component is for Kubernetes. */
@@ -933,7 +930,6 @@ bool spec_egress(const char *text, char out_cidr[SPEC_CIDR_MAX], int64_t *out_po
 int64_t spec_group_nvlink_gpus(const struct spec_node *n);
 /* Is index `i` in a list such as "0-3,6"?  NULL holds every index. */
 bool spec_range_has(const char *range, int64_t i);
-enum spec_unit spec_metric_unit(enum spec_metric m);
 const char *spec_metric_name(enum spec_metric m);
 
 /* --- machines by name, hosts.c --- */
@@ -946,7 +942,7 @@ void spec_hosts(const struct spec_node *n, struct buf *out);
  *     for (spec_walk(&w, n); spec_walk_next(&w);) use(w.name); */
 struct spec_walk {
     char name[SPEC_NAME_MAX + 12];
-    const struct spec_node *node; /* without a list: NAME1 ..; NULL: a list alone */
+    const struct spec_node *node; /* without a list: NAME1 ..; NULL: only a list */
     const char *at;               /* the rest of the list */
     const char *in, *close, *end; /* the rest of a bracket, its end, the end of its item */
     const char *item, *open;
@@ -956,8 +952,6 @@ struct spec_walk {
 void spec_walk(struct spec_walk *w, const struct spec_node *n);
 void spec_walk_list(struct spec_walk *w, const char *hosts);
 bool spec_walk_next(struct spec_walk *w);
-/* Is it a host list, and how many machines does it name?  What is wrong with it, or NULL. */
-const char *spec_hosts_fault(const char *hosts, int64_t *out_count);
 /* An address whose host may be a list: http://gpu[1-8]:8090/x is "http://", "gpu[1-8]" and
  * ":8090/x", in the arena; without a list, as [::1] is, `hosts` is NULL.  What is wrong with the
  * list, or NULL. */

@@ -252,4 +252,12 @@ struct spec *spec_new(const char *name);
 /* Hands the places that were noted to the spec. */
 void load_keep(struct load *l, struct spec_priv *priv);
 
+/* --- what rules ask besides, and tests --- */
+enum rc spec_parse_with(const char *text, size_t len, const char *name,
+                        const struct spec_source *source, struct spec **out,
+                        struct spec_diags *diags, struct err *err) MUST_USE;
+enum spec_unit spec_metric_unit(enum spec_metric m);
+/* Is it a host list, and how many machines does it name?  What is wrong with it, or NULL. */
+const char *spec_hosts_fault(const char *hosts, int64_t *out_count);
+
 #endif

@@ -13,7 +13,7 @@
 
 enum { SHOW_COMMENT_COL = 48, SHOW_STEP = 2 };
 
-struct show {
+struct spec_writer {
     const struct spec *s;
     const struct term *term;
     unsigned flags;             /* SPEC_SHOW_* */
@@ -21,7 +21,7 @@ struct show {
     struct buf *path;           /* of the table that is shown */
 };
 
-static void show_table(const struct show *w, const struct spec_table *t, const void *obj,
+static void show_table(const struct spec_writer *w, const struct spec_table *t, const void *obj,
                        int indent, struct buf *out);
 
 /* May this character stand inside text without quotes?  Stricter than YAML. */
@@ -54,13 +54,13 @@ static bool row_is_text(const struct spec_row *r)
     return r->store == STORE_STR || r->store == STORE_QUANTITY;
 }
 
-static bool is_set(const struct show *w, const void *at)
+static bool is_set(const struct spec_writer *w, const void *at)
 {
     return spec_where(w->s, at).line != 0;
 }
 
 /* Begins the line of a value: behind a '#' when it is a default.  False: it is not wanted. */
-static bool line_begin(const struct show *w, const void *at, int indent, struct buf *out)
+static bool line_begin(const struct spec_writer *w, const void *at, int indent, struct buf *out)
 {
     if (!is_set(w, at) && w->flags & SPEC_SHOW_SET)
         return false;
@@ -70,8 +70,8 @@ static bool line_begin(const struct show *w, const void *at, int indent, struct 
 }
 
 /* Ends a line with where its value came from. */
-static void line_end(const struct show *w, const struct spec_row *r, const void *at, size_t start,
-                     struct buf *out)
+static void line_end(const struct spec_writer *w, const struct spec_row *r, const void *at,
+                     size_t start, struct buf *out)
 {
     struct spec_pos pos = spec_where(w->s, at);
     size_t width = utf8_width(buf_str(out) + start);
@@ -91,7 +91,8 @@ static void line_end(const struct show *w, const struct spec_row *r, const void 
     buf_addc(out, '\n');
 }
 
-static void not_set(const struct show *w, const struct spec_row *r, int indent, struct buf *out)
+static void not_set(const struct spec_writer *w, const struct spec_row *r, int indent,
+                    struct buf *out)
 {
     if (!(w->flags & SPEC_SHOW_ALL))
         return;
@@ -100,8 +101,8 @@ static void not_set(const struct show *w, const struct spec_row *r, int indent, 
     buf_addc(out, '\n');
 }
 
-static void show_value(const struct show *w, const struct spec_row *r, const void *at, int indent,
-                       struct buf *out)
+static void show_value(const struct spec_writer *w, const struct spec_row *r, const void *at,
+                       int indent, struct buf *out)
 {
     size_t start = out->len;
     struct buf text = { 0 };
@@ -122,8 +123,8 @@ static void show_value(const struct show *w, const struct spec_row *r, const voi
     buf_release(&text);
 }
 
-static void show_strs(const struct show *w, const struct spec_row *r, const struct spec_strs *v,
-                      int indent, struct buf *out)
+static void show_strs(const struct spec_writer *w, const struct spec_row *r,
+                      const struct spec_strs *v, int indent, struct buf *out)
 {
     size_t start = out->len;
 
@@ -141,8 +142,8 @@ static void show_strs(const struct show *w, const struct spec_row *r, const stru
     line_end(w, r, v, start, out);
 }
 
-static void show_pairs(const struct show *w, const struct spec_row *r, const struct spec_pairs *v,
-                       int indent, struct buf *out)
+static void show_pairs(const struct spec_writer *w, const struct spec_row *r,
+                       const struct spec_pairs *v, int indent, struct buf *out)
 {
     if (!v->count && !is_set(w, v)) {
         not_set(w, r, indent, out);
@@ -162,9 +163,9 @@ static void show_pairs(const struct show *w, const struct spec_row *r, const str
 }
 
 /* Does the file set anything in it? */
-static bool is_any_set(const struct show *w, const struct spec_table *t, const void *obj)
+static bool is_any_set(const struct spec_writer *w, const struct spec_table *t, const void *obj)
 {
-    struct show set = *w;
+    struct spec_writer set = *w;
     struct buf text = { 0 };
     bool any;
 
@@ -176,7 +177,7 @@ static bool is_any_set(const struct show *w, const struct spec_table *t, const v
 }
 
 /* "key:" and what is below it, or "key: {}" when that is nothing but comments. */
-static void show_sub(const struct show *w, const char *key, const struct spec_table *t,
+static void show_sub(const struct spec_writer *w, const char *key, const struct spec_table *t,
                      const void *obj, int indent, struct buf *out)
 {
     buf_fill(out, ' ', (size_t)indent);
@@ -186,7 +187,7 @@ static void show_sub(const struct show *w, const char *key, const struct spec_ta
 }
 
 /* The first key's indentation makes room for the dash; a comment there gets a line of its own. */
-static void show_item(const struct show *w, const struct spec_table *t, const void *item,
+static void show_item(const struct spec_writer *w, const struct spec_table *t, const void *item,
                       int indent, struct buf *out)
 {
     size_t start = out->len;
@@ -205,8 +206,8 @@ static void show_item(const struct show *w, const struct spec_table *t, const vo
     buf_release(&text);
 }
 
-static void show_items(const struct show *w, const struct spec_row *r, const void *obj, int indent,
-                       struct buf *out)
+static void show_items(const struct spec_writer *w, const struct spec_row *r, const void *obj,
+                       int indent, struct buf *out)
 {
     const char *items = *(const char *const *)((const char *)obj + r->off);
     size_t count = *(const size_t *)((const char *)obj + r->count_off);
@@ -228,8 +229,8 @@ static void show_items(const struct show *w, const struct spec_row *r, const voi
 }
 
 /* A section is always there: one in which the file sets nothing is a comment as a whole. */
-static void show_section(const struct show *w, const struct spec_row *r, const void *at, int indent,
-                         struct buf *out)
+static void show_section(const struct spec_writer *w, const struct spec_row *r, const void *at,
+                         int indent, struct buf *out)
 {
     struct buf text = { 0 };
 
@@ -247,8 +248,8 @@ static void show_section(const struct show *w, const struct spec_row *r, const v
     buf_release(&text);
 }
 
-static void show_row(const struct show *w, const struct spec_row *r, const void *obj, int indent,
-                     struct buf *out)
+static void show_row(const struct spec_writer *w, const struct spec_row *r, const void *obj,
+                     int indent, struct buf *out)
 {
     const char *at = (const char *)obj + r->off;
 
@@ -276,7 +277,7 @@ static void show_row(const struct show *w, const struct spec_row *r, const void 
     }
 }
 
-static bool row_is_left_out(const struct show *w, const struct spec_table *t,
+static bool row_is_left_out(const struct spec_writer *w, const struct spec_table *t,
                             const struct spec_row *r)
 {
     bool env = t->size == sizeof(struct spec_component) && r->store == STORE_PAIRS;
@@ -289,7 +290,7 @@ static bool row_is_left_out(const struct show *w, const struct spec_table *t,
     return env && w->flags & SPEC_SHOW_AGENT;
 }
 
-static void show_table(const struct show *w, const struct spec_table *t, const void *obj,
+static void show_table(const struct spec_writer *w, const struct spec_table *t, const void *obj,
                        int indent, struct buf *out)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -306,7 +307,7 @@ static void show_table(const struct show *w, const struct spec_table *t, const v
 void spec_show(const struct spec *s, const struct term *term, unsigned flags, struct buf *out)
 {
     struct buf path = { 0 };
-    struct show w = { .s = s, .term = term, .flags = flags, .path = &path };
+    struct spec_writer w = { .s = s, .term = term, .flags = flags, .path = &path };
 
     if (!is_any_set(&w, &spec_schema, s))
         buf_adds(out, "{}\n");
@@ -318,11 +319,11 @@ void spec_show_set(const struct spec *s, unsigned flags, const char *const *with
                    struct buf *out)
 {
     struct buf path = { 0 };
-    struct show w = { .s = s,
-                      .term = &(struct term){ 0 },
-                      .flags = flags | SPEC_SHOW_SET,
-                      .without = without,
-                      .path = &path };
+    struct spec_writer w = { .s = s,
+                             .term = &(struct term){ 0 },
+                             .flags = flags | SPEC_SHOW_SET,
+                             .without = without,
+                             .path = &path };
 
     show_table(&w, &spec_schema, s, 0, out);
     buf_release(&path);

@@ -14,10 +14,10 @@
 
 enum { VALUE_SHOWN = 60 }; /* bytes of a value shown in a message */
 
-static bool fail(struct value_error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void hint(struct value_error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool value_fail(struct value_error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void value_hint(struct value_error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-static bool fail(struct value_error *e, const char *fmt, ...)
+static bool value_fail(struct value_error *e, const char *fmt, ...)
 {
     va_list ap;
 
@@ -27,7 +27,7 @@ static bool fail(struct value_error *e, const char *fmt, ...)
     return false;
 }
 
-static void hint(struct value_error *e, const char *fmt, ...)
+static void value_hint(struct value_error *e, const char *fmt, ...)
 {
     va_list ap;
 
@@ -145,12 +145,12 @@ bool spec_range_has(const char *range, int64_t i)
 static bool name_error(enum spec_kind k, const char *s, struct value_error *e)
 {
     if (strlen(s) > SPEC_NAME_MAX)
-        return fail(e, "is longer than %d characters", SPEC_NAME_MAX);
-    hint(e,
-         "A name has %sletters, digits, '-'%s and '_', and starts and ends with a letter or "
-         "digit.",
-         k == SPEC_NAME ? "lower-case " : "", k == SPEC_NAME ? "" : ", '.'");
-    return fail(e, "is not a name: '%.*s'", VALUE_SHOWN, s);
+        return value_fail(e, "is longer than %d characters", SPEC_NAME_MAX);
+    value_hint(e,
+               "A name has %sletters, digits, '-'%s and '_', and starts and ends with a letter or "
+               "digit.",
+               k == SPEC_NAME ? "lower-case " : "", k == SPEC_NAME ? "" : ", '.'");
+    return value_fail(e, "is not a name: '%.*s'", VALUE_SHOWN, s);
 }
 
 static bool text_check(enum spec_kind k, const char *s, struct value_error *e)
@@ -162,19 +162,19 @@ static bool text_check(enum spec_kind k, const char *s, struct value_error *e)
     case SPEC_PATH:
         if (*s == '/' && !strchr(s, '\n'))
             return true;
-        hint(e, "A path starts with '/'.");
-        return fail(e, "must be an absolute path, not '%.*s'", VALUE_SHOWN, s);
+        value_hint(e, "A path starts with '/'.");
+        return value_fail(e, "must be an absolute path, not '%.*s'", VALUE_SHOWN, s);
     case SPEC_WORD:
     case SPEC_REF:
         if (*s && !strpbrk(s, " \t\n"))
             return true;
-        return fail(e, *s ? "must not hold white space: '%.*s'" : "must not be empty%.*s",
-                    VALUE_SHOWN, s);
+        return value_fail(e, *s ? "must not hold white space: '%.*s'" : "must not be empty%.*s",
+                          VALUE_SHOWN, s);
     case SPEC_RANGE:
         if (range_ok(s))
             return true;
-        hint(e, "Write it like 0-3 or 0,2,4-7.");
-        return fail(e, "is not a list of indexes: '%.*s'", VALUE_SHOWN, s);
+        value_hint(e, "Write it like 0-3 or 0,2,4-7.");
+        return value_fail(e, "is not a list of indexes: '%.*s'", VALUE_SHOWN, s);
     default:
         return true;
     }
@@ -307,7 +307,7 @@ static const struct {
 };
 
 /* "64 gb" to "64GB"; false when nothing near is known. */
-static bool suggest(enum spec_kind k, const char *text, char *out, size_t cap)
+static bool suggest_value(enum spec_kind k, const char *text, char *out, size_t cap)
 {
     size_t n = strspn(text, "0123456789."), skip = n + strspn(text + n, " ");
     const char *unit = text + skip;
@@ -380,13 +380,13 @@ static bool number_error(const struct spec_row *r, const char *s, struct value_e
     for (size_t i = 0; i < ARRAY_SIZE(number_words); i++) {
         if (number_words[i].kind != r->kind)
             continue;
-        if (suggest(r->kind, s, near, sizeof(near)) && number_parse(r->kind, near, &v))
-            hint(e, "Did you mean '%s'?", near);
+        if (suggest_value(r->kind, s, near, sizeof(near)) && number_parse(r->kind, near, &v))
+            value_hint(e, "Did you mean '%s'?", near);
         else if (number_words[i].like)
-            hint(e, "Write it like %s.", number_words[i].like);
+            value_hint(e, "Write it like %s.", number_words[i].like);
         if (*s == '-' && number_parse(r->kind, s + 1, &v))
-            return fail(e, "must not be negative: '%.*s'", VALUE_SHOWN, s);
-        return fail(e, "must be %s, not '%.*s'", number_words[i].what, VALUE_SHOWN, s);
+            return value_fail(e, "must not be negative: '%.*s'", VALUE_SHOWN, s);
+        return value_fail(e, "must be %s, not '%.*s'", number_words[i].what, VALUE_SHOWN, s);
     }
     return false;
 }
@@ -400,10 +400,10 @@ static bool in_range(const struct spec_row *r, int64_t v, const char *s, struct 
     if ((min == 0 && max == 0) || (v >= min && v <= max))
         return true;
     int_text(r->kind, low ? min : max, &b);
-    fail(e, "is %.*s, but at %s %s is allowed", VALUE_SHOWN, s, low ? "least" : "most",
-         buf_str(&b));
+    value_fail(e, "is %.*s, but at %s %s is allowed", VALUE_SHOWN, s, low ? "least" : "most",
+               buf_str(&b));
     if (r->kind == SPEC_BYTES && s[strspn(s, "0123456789")] == '\0')
-        hint(e, "A size without a unit is in bytes: did you mean %.*sGB?", VALUE_SHOWN, s);
+        value_hint(e, "A size without a unit is in bytes: did you mean %.*sGB?", VALUE_SHOWN, s);
     buf_release(&b);
     return false;
 }
@@ -447,7 +447,7 @@ static bool put_int(const struct spec_row *r, const char *s, void *dst, struct v
         if (!is_too_large(r->kind, s))
             return number_error(r, s, e);
         return in_range(r, *s == '-' ? INT64_MIN : INT64_MAX, s, e) &&
-               fail(e, "is too large: '%.*s'", VALUE_SHOWN, s);
+               value_fail(e, "is too large: '%.*s'", VALUE_SHOWN, s);
     }
     if (!in_range(r, v, s, e))
         return false;
@@ -466,13 +466,13 @@ static bool put_float(const struct spec_row *r, const char *s, void *dst, struct
 
     if (!ok) {
         if (r->kind == SPEC_PERCENT)
-            hint(e, "Write it like 80%%.");
-        return fail(e, "must be %s, not '%.*s'",
-                    r->kind == SPEC_PERCENT ? "a percentage" : "a number", VALUE_SHOWN, s);
+            value_hint(e, "Write it like 80%%.");
+        return value_fail(e, "must be %s, not '%.*s'",
+                          r->kind == SPEC_PERCENT ? "a percentage" : "a number", VALUE_SHOWN, s);
     }
     if ((r->min || r->max) && !(v >= (double)r->min && v <= (double)r->max))
-        return fail(e, "is %.*s, but must lie between %" PRId64 " and %" PRId64, VALUE_SHOWN, s,
-                    r->min, r->max);
+        return value_fail(e, "is %.*s, but must lie between %" PRId64 " and %" PRId64, VALUE_SHOWN,
+                          s, r->min, r->max);
     if (r->store == STORE_NUM)
         *(struct spec_num *)dst = (struct spec_num){ .v = v, .known = true };
     else
@@ -502,12 +502,12 @@ static bool period_error(const struct spec_row *r, const char *s, enum money_per
         if (periods[i].per == r->per)
             suffix = periods[i].suffix, word = periods[i].word;
     }
-    hint(e, "Write it like %.*s%s.", (int)strcspn(s, "/"), s, suffix);
+    value_hint(e, "Write it like %.*s%s.", (int)strcspn(s, "/"), s, suffix);
     if (per == MONEY_ONCE)
-        return fail(e, "has no period: '%.*s' %s or once?", VALUE_SHOWN, s, word);
+        return value_fail(e, "has no period: '%.*s' %s or once?", VALUE_SHOWN, s, word);
     if (r->per == PER_ONCE)
-        return fail(e, "must be an amount without a period, not '%.*s'", VALUE_SHOWN, s);
-    return fail(e, "must be an amount %s, not %s ('%.*s')", word, got, VALUE_SHOWN, s);
+        return value_fail(e, "must be an amount without a period, not '%.*s'", VALUE_SHOWN, s);
+    return value_fail(e, "must be an amount %s, not %s ('%.*s')", word, got, VALUE_SHOWN, s);
 }
 
 static bool put_money(const struct spec_row *r, const char *s, void *dst, struct value_error *e)
@@ -517,13 +517,13 @@ static bool put_money(const struct spec_row *r, const char *s, void *dst, struct
 
     if (units_money_parse(s, &m.micro, &m.per, NULL) || m.micro < 0) {
         if (is_too_large(SPEC_MONEY, s))
-            return fail(e, "is too large: '%.*s'", VALUE_SHOWN, s);
-        hint(e, "Write it like %s.",
-             r->per == PER_ONCE    ? "$3.50"
-             : r->per == PER_DAY   ? "$5000/d"
-             : r->per == PER_MONTH ? "$150000/mo"
-                                   : "$3.50/h");
-        return fail(e, "must be an amount of money, not '%.*s'", VALUE_SHOWN, s);
+            return value_fail(e, "is too large: '%.*s'", VALUE_SHOWN, s);
+        value_hint(e, "Write it like %s.",
+                   r->per == PER_ONCE    ? "$3.50"
+                   : r->per == PER_DAY   ? "$5000/d"
+                   : r->per == PER_MONTH ? "$150000/mo"
+                                         : "$3.50/h");
+        return value_fail(e, "must be an amount of money, not '%.*s'", VALUE_SHOWN, s);
     }
     for (size_t i = 0; i < ARRAY_SIZE(periods); i++)
         if (periods[i].per == r->per)
@@ -586,8 +586,8 @@ static bool put_quantity(struct arena *a, const char *s, void *dst, struct value
     struct spec_quantity q = { 0 };
 
     if (!quantity_parse(s, &q)) {
-        hint(e, "Write it like 80%%, 85C, 700W, 20GB, 250ms or 3.");
-        return fail(e, "must be a number with its unit, not '%.*s'", VALUE_SHOWN, s);
+        value_hint(e, "Write it like 80%%, 85C, 700W, 20GB, 250ms or 3.");
+        return value_fail(e, "must be a number with its unit, not '%.*s'", VALUE_SHOWN, s);
     }
     q.text = arena_strdup(a, s);
     *(struct spec_quantity *)dst = q;
@@ -611,15 +611,15 @@ static bool put_choice(const struct spec_row *r, const char *s, void *dst, struc
     for (size_t i = 0; i < n; i++)
         buf_addf(&b, "%s%s", !i ? "" : i + 1 == n ? " or " : ", ", r->choices[i]);
     if (n <= 8) {
-        fail(e, "must be %s, not '%.*s'", buf_str(&b), VALUE_SHOWN, s);
+        value_fail(e, "must be %s, not '%.*s'", buf_str(&b), VALUE_SHOWN, s);
         if (near)
-            hint(e, "Did you mean '%s'?", near);
+            value_hint(e, "Did you mean '%s'?", near);
     } else {
-        fail(e, "cannot be '%.*s'", VALUE_SHOWN, s);
+        value_fail(e, "cannot be '%.*s'", VALUE_SHOWN, s);
         if (near)
-            hint(e, "Did you mean '%s'?", near);
+            value_hint(e, "Did you mean '%s'?", near);
         else
-            hint(e, "`stoker spec doc` lists what can be written here.");
+            value_hint(e, "`stoker spec doc` lists what can be written here.");
     }
     buf_release(&b);
     return false;
@@ -636,13 +636,13 @@ static bool put_bool(const char *s, void *dst, struct value_error *e)
     }
     for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
         if (!strcasecmp(s, yes[i]))
-            hint(e, "Did you mean 'true'?");
+            value_hint(e, "Did you mean 'true'?");
         if (!strcasecmp(s, no[i]))
-            hint(e, "Did you mean 'false'?");
+            value_hint(e, "Did you mean 'false'?");
     }
     if (!strcasecmp(s, "true") || !strcasecmp(s, "false"))
-        hint(e, "Write it in lower case.");
-    return fail(e, "must be true or false, not '%.*s'", VALUE_SHOWN, s);
+        value_hint(e, "Write it in lower case.");
+    return value_fail(e, "must be true or false, not '%.*s'", VALUE_SHOWN, s);
 }
 
 bool value_put(const struct spec_row *r, struct arena *a, const char *text, bool plain, void *dst,
@@ -651,9 +651,9 @@ bool value_put(const struct spec_row *r, struct arena *a, const char *text, bool
     e->msg[0] = e->hint[0] = '\0';
     if (!plain && (r->kind == SPEC_BOOL || r->kind == SPEC_INT || r->kind == SPEC_FLOAT ||
                    r->kind == SPEC_PORT)) {
-        hint(e, "Write it without the quotes.");
-        return fail(e, "must be %s, not text in quotes",
-                    r->kind == SPEC_BOOL ? "true or false" : "a number");
+        value_hint(e, "Write it without the quotes.");
+        return value_fail(e, "must be %s, not text in quotes",
+                          r->kind == SPEC_BOOL ? "true or false" : "a number");
     }
     switch (r->store) {
     case STORE_STR:

@@ -46,7 +46,7 @@ struct yaml_reader {
 
 /* Line and column of a byte.  Events come nearly in order, so this walks on from the
  * last answer and starts again only when it must go back. */
-static void place(struct yaml_reader *r, size_t pos, int *out_line, int *out_col)
+static void mark_place(struct yaml_reader *r, size_t pos, int *out_line, int *out_col)
 {
     if (pos > r->l->len)
         pos = r->l->len;
@@ -96,7 +96,7 @@ static void event_place(struct yaml_reader *r, struct fy_event *e, int *line, in
         pos--;
     if (pos > 0 && e->type == FYET_ALIAS)
         pos--;
-    place(r, pos, line, col);
+    mark_place(r, pos, line, col);
 }
 
 /* Where the map or list on top stands: nodes[0].gpu */
@@ -156,7 +156,7 @@ static void keys_check(struct yaml_reader *r, const struct yaml *map)
 }
 
 /* Adds a finished or just opened node to where it belongs. */
-static bool attach(struct yaml_reader *r, struct yaml *y)
+static bool attach_node(struct yaml_reader *r, struct yaml *y)
 {
     struct yaml_level *v = r->depth ? &r->levels[r->depth - 1] : NULL;
 
@@ -268,7 +268,7 @@ static bool on_scalar(struct yaml_reader *r, struct fy_event *e, int line, int c
     y->type = YAML_SCALAR;
     if (y->plain && (!len || !strcmp(y->text, "~") || !strcmp(y->text, "null")))
         y->type = YAML_NULL;
-    return anchor_add(r, e, y) && attach(r, y);
+    return anchor_add(r, e, y) && attach_node(r, y);
 }
 
 static bool on_open(struct yaml_reader *r, struct fy_event *e, int line, int col)
@@ -286,7 +286,7 @@ static bool on_open(struct yaml_reader *r, struct fy_event *e, int line, int col
     y->col = col;
     y->open = true;
     y->weight = 1;
-    if (!anchor_add(r, e, y) || !attach(r, y))
+    if (!anchor_add(r, e, y) || !attach_node(r, y))
         return false;
     flow = fy_event_get_node_style(e) == FYNS_FLOW;
     r->levels[r->depth++] = (struct yaml_level){ .node = y, .flow = flow };
@@ -337,7 +337,7 @@ static bool on_alias(struct yaml_reader *r, struct fy_event *e, int line, int co
     y->key = NULL;
     y->line = line;
     y->col = col;
-    return attach(r, y);
+    return attach_node(r, y);
 }
 
 static bool on_node(struct yaml_reader *r, struct fy_event *e)
@@ -350,7 +350,7 @@ static bool on_node(struct yaml_reader *r, struct fy_event *e)
         const struct fy_mark *m = fy_token_start_mark(fy_event_get_tag_token(e));
 
         if (m)
-            place(r, m->input_pos, &line, &col);
+            mark_place(r, m->input_pos, &line, &col);
         diag_add(r->l, line, col, "tags ('!name') have no meaning in a spec");
         return false;
     }
@@ -505,7 +505,7 @@ static bool check_text(struct yaml_reader *r)
     bad = text_end(r->l->text, r->l->len);
     if (bad >= r->l->len)
         return true;
-    place(r, bad, &line, &col);
+    mark_place(r, bad, &line, &col);
     if (utf8_decode(r->l->text + bad, r->l->len - bad, &c)) {
         diag_add(r->l, line, col, "U+%04" PRIX32 " is a control character", c);
         diag_hint(r->l, "Remove it: a spec is text, with tabs and line ends only.");
@@ -525,7 +525,7 @@ static bool check_directives(struct yaml_reader *r)
 
     for (const char *p = text; p && p < end; p = p ? p + 1 : NULL) {
         if (*p == '%') {
-            place(r, (size_t)(p - text), &line, &col);
+            mark_place(r, (size_t)(p - text), &line, &col);
             diag_add(r->l, line, col, "directives (lines that start with '%%') are not read");
             diag_hint(r->l, "Remove the line: a spec is YAML 1.2.");
             return false;
@@ -535,7 +535,7 @@ static bool check_directives(struct yaml_reader *r)
     return true;
 }
 
-static void drop(struct fy_diag *d, void *user, const char *buf, size_t len)
+static void drop_message(struct fy_diag *d, void *user, const char *buf, size_t len)
 {
     (void)d, (void)user, (void)buf, (void)len;
 }
@@ -572,7 +572,7 @@ struct yaml *yaml_read(struct load *l, struct arena *a)
         return NULL;
     fy_diag_cfg_default(&dcfg);
     dcfg.fp = NULL;
-    dcfg.output_fn = drop;
+    dcfg.output_fn = drop_message;
     dcfg.colorize = false;
     cfg.diag = fy_diag_create(&dcfg);
     if (cfg.diag) {

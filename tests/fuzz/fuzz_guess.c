@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "bench/bench_int.h"
+#include "os/net/net_int.h"
 
 #include <stdlib.h>
 #include <string.h>

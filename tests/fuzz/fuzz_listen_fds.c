@@ -2,7 +2,7 @@
 /* The three variables of socket activation, of any text, one a line. */
 #include "fuzz.h"
 
-#include "os/net/listen_fds.h"
+#include "os/net/net_int.h"
 
 #include <stdlib.h>
 #include <string.h>

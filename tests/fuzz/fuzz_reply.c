@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "bench/bench_int.h"
-#include "os/net/reply.h"
+#include "os/net/net_int.h"
 
 #include <stdlib.h>
 #include <string.h>

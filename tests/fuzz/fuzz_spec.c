@@ -2,7 +2,7 @@
 /* Any bytes as a spec: errors or a spec that can be shown and read again.  Lines "%%% NAME" part
  * the bytes into files: the first is the spec, the others are what it may include. */
 #include "fuzz.h"
-#include "spec/spec.h"
+#include "spec/spec_int.h"
 
 #include <stdlib.h>
 #include <string.h>

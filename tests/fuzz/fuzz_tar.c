@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/mem.h"
-#include "os/tree.h"
+#include "os/root_int.h"
 
 #include <stdlib.h>
 #include <string.h>

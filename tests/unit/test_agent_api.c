@@ -24,7 +24,7 @@ static int64_t fixed_now(void)
 
 struct node {
     struct telemetry *t;
-    struct api *api;
+    struct agent_api *api;
     struct http_server *s;
     int port;
 };

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "http/http.h"
-#include "os/net/listen_fds.h"
+#include "os/net/net_int.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "render/render_int.h"
+#include "spec/spec_int.h"
 
 #include <stdio.h>
 

@@ -2,8 +2,7 @@
 /* Replies cut at every byte give the same answer as whole ones; addresses. */
 #include "test.h"
 
-#include "os/net/reply.h"
-#include "os/net/url.h"
+#include "os/net/net_int.h"
 
 #include <string.h>
 

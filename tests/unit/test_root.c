@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "os/root.h"
-#include "os/tree.h"
+#include "os/root_int.h"
 
 #include <errno.h>
 #include <stdio.h>

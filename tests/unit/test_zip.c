@@ -3,8 +3,8 @@
 #include "test.h"
 
 #include "base/buf.h"
+#include "base/codec/codec_int.h"
 #include "base/codec/inflate.h"
-#include "base/codec/sha256.h"
 #include "os/file.h"
 #include "os/zip.h"
 

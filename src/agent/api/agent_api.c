@@ -25,7 +25,7 @@ static const char json_type[] = "application/json";
 static const char no_store[] = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
 
 /* ---- what all answers use */
-int64_t api_now_ns(const struct api *a)
+int64_t api_now_ns(const struct agent_api *a)
 {
     struct timespec t;
 
@@ -35,14 +35,14 @@ int64_t api_now_ns(const struct api *a)
     return t.tv_sec * API_SECOND + t.tv_nsec;
 }
 
-void api_enter(struct api *a, struct api_view *out)
+void api_enter(struct agent_api *a, struct api_view *out)
 {
     *out = a->o.view;
     if (a->o.enter)
         a->o.enter(a->o.arg, out);
 }
 
-void api_leave(struct api *a)
+void api_leave(struct agent_api *a)
 {
     if (a->o.enter && a->o.leave)
         a->o.leave(a->o.arg);
@@ -68,7 +68,7 @@ void api_add_time(struct json_out *w, const char *key, int64_t ns)
     json_kv_maybe(w, key, ns ? maybe_of(ns / 1000000) : maybe_none());
 }
 
-void api_add_doc(struct api *a, struct json_out *w, const char *key, const char *name)
+void api_add_doc(struct agent_api *a, struct json_out *w, const char *key, const char *name)
 {
     struct buf doc = { .max = API_BODY_MAX / 2 };
 
@@ -94,7 +94,8 @@ struct gpu_brief {
     double now[API_BRIEF];
 };
 
-static void gather_gpus(struct api *a, struct gpu_brief *gpus, const double *values, size_t count)
+static void gather_gpus(struct agent_api *a, struct gpu_brief *gpus, const double *values,
+                        size_t count)
 {
     for (size_t i = 0; i < API_GPUS_MAX; i++)
         for (size_t k = 0; k < API_BRIEF; k++)
@@ -117,7 +118,7 @@ static void gather_gpus(struct api *a, struct gpu_brief *gpus, const double *val
     }
 }
 
-static void add_gpus(struct api *a, struct json_out *w)
+static void add_gpus(struct agent_api *a, struct json_out *w)
 {
     struct gpu_brief *gpus = xcalloc(API_GPUS_MAX, sizeof(*gpus));
     double *values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*values));
@@ -146,7 +147,7 @@ static void add_gpus(struct api *a, struct json_out *w)
     free(gpus);
 }
 
-static void add_sources(struct api *a, struct json_out *w, int64_t now)
+static void add_sources(struct agent_api *a, struct json_out *w, int64_t now)
 {
     json_kv_arr(w, "sources");
     for (unsigned i = 0; i < TELEMETRY_SOURCES_MAX && *telemetry_source_name(a->o.telemetry, i);
@@ -161,7 +162,7 @@ static void add_sources(struct api *a, struct json_out *w, int64_t now)
     json_arr_end(w);
 }
 
-static void add_history(struct api *a, struct json_out *w)
+static void add_history(struct agent_api *a, struct json_out *w)
 {
     struct history_stats r = { 0 };
     struct api_view view;
@@ -186,7 +187,7 @@ static void add_history(struct api *a, struct json_out *w)
     json_obj_end(w);
 }
 
-static void add_counts(struct api *a, struct json_out *w, size_t series)
+static void add_counts(struct agent_api *a, struct json_out *w, size_t series)
 {
     json_kv_obj(w, "series");
     json_kv_int(w, "count", (int64_t)series);
@@ -195,7 +196,7 @@ static void add_counts(struct api *a, struct json_out *w, size_t series)
     api_add_firing(a, w);
 }
 
-static enum rc answer_node(struct api *a, const struct api_params *p, struct buf *out,
+static enum rc answer_node(struct agent_api *a, const struct api_params *p, struct buf *out,
                            struct err *err)
 {
     static const char *const names[] = { NULL };
@@ -238,7 +239,7 @@ static enum rc answer_node(struct api *a, const struct api_params *p, struct buf
 }
 
 /* ---- documents */
-static enum rc answer_processes(struct api *a, const struct api_params *p, struct buf *out,
+static enum rc answer_processes(struct agent_api *a, const struct api_params *p, struct buf *out,
                                 struct err *err)
 {
     static const char *const names[] = { NULL };
@@ -258,7 +259,7 @@ static enum rc answer_processes(struct api *a, const struct api_params *p, struc
     return RC_OK;
 }
 
-static enum rc read_inventory(struct api *a, struct hw **out, struct err *err)
+static enum rc read_inventory(struct agent_api *a, struct hw **out, struct err *err)
 {
     struct buf doc = { .max = API_BODY_MAX / 2 };
     enum rc rc;
@@ -271,7 +272,7 @@ static enum rc read_inventory(struct api *a, struct hw **out, struct err *err)
     return rc;
 }
 
-static enum rc answer_topology(struct api *a, const struct api_params *p, struct buf *out,
+static enum rc answer_topology(struct agent_api *a, const struct api_params *p, struct buf *out,
                                struct err *err)
 {
     static const char *const names[] = { NULL };
@@ -339,7 +340,7 @@ static void reply_packed(struct http_exchange *x, struct buf *body)
                "Vary: Accept-Encoding\r\nContent-Encoding: gzip\r\n");
 }
 
-static void reply(struct api *a, struct api_job job)
+static void answer_job(struct agent_api *a, struct api_job job)
 {
     struct buf body = { .max = API_BODY_MAX };
     struct api_params p;
@@ -369,7 +370,7 @@ static void reply_busy(struct http_exchange *x)
 }
 
 /* Into the queue of a thread. */
-static void later(struct api *a, int lane, struct api_job job)
+static void queue_job(struct agent_api *a, int lane, struct api_job job)
 {
     struct api_lane *l = &a->lanes[lane];
     bool full;
@@ -385,10 +386,10 @@ static void later(struct api *a, int lane, struct api_job job)
         reply_busy(job.x);
 }
 
-static void *work(void *arg)
+static void *run_queue(void *arg)
 {
     struct api_lane *l = arg;
-    struct api *a = l->a;
+    struct agent_api *a = l->a;
 
     for (;;) {
         struct api_job job;
@@ -409,26 +410,27 @@ static void *work(void *arg)
         if (ending || http_gone(job.x))
             reply_busy(job.x);
         else
-            reply(a, job);
+            answer_job(a, job);
     }
 }
 
 #define NOW(name, fn)                                                                              \
     static void name(void *arg, struct http_exchange *x)                                           \
     {                                                                                              \
-        reply(arg, (struct api_job){ x, fn, false });                                              \
+        answer_job(arg, (struct api_job){ x, fn, false });                                         \
     }
 #define LATER(name, lane, fn)                                                                      \
     static void name(void *arg, struct http_exchange *x)                                           \
     {                                                                                              \
-        later(arg, lane, (struct api_job){ x, fn, true });                                         \
+        queue_job(arg, lane, (struct api_job){ x, fn, true });                                     \
     }
 /* The same answers for a caller in this process. */
-enum rc api_ask(struct api *a, const char *path, struct buf *out, struct err *err)
+enum rc api_ask(struct agent_api *a, const char *path, struct buf *out, struct err *err)
 {
     static const struct {
         const char *path;
-        enum rc (*answer)(struct api *, const struct api_params *, struct buf *, struct err *);
+        enum rc (*answer)(struct agent_api *, const struct api_params *, struct buf *,
+                          struct err *);
     } rows[] = {
         { "/api/v1/node", answer_node },  { "/api/v1/series", api_series },
         { "/api/v1/query", api_history }, { "/api/v1/events", api_events },
@@ -465,7 +467,7 @@ LATER(on_limits, API_DISK, api_limits)
 LATER(on_fleet, API_NETWORK, api_fleet)
 
 /* ---- the public side */
-static void set_routes(struct api *a)
+static void set_routes(struct agent_api *a)
 {
     const struct http_route rows[API_ROUTES] = {
         { HTTP_GET, "/", api_page, a, true },
@@ -487,7 +489,7 @@ static void set_routes(struct api *a)
     memcpy(a->routes, rows, sizeof(rows));
 }
 
-static enum rc start(struct api *a, struct err *err)
+static enum rc start_threads(struct agent_api *a, struct err *err)
 {
     sigset_t all, old;
     int e = 0;
@@ -495,7 +497,7 @@ static enum rc start(struct api *a, struct err *err)
     sigfillset(&all); /* signals are the program's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     for (size_t i = 0; i < API_LANES && !e; i++) {
-        e = pthread_create(&a->lanes[i].thread, NULL, work, &a->lanes[i]);
+        e = pthread_create(&a->lanes[i].thread, NULL, run_queue, &a->lanes[i]);
         a->lanes[i].on = !e;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -503,9 +505,9 @@ static enum rc start(struct api *a, struct err *err)
     return e ? err_sys(err, "could not start a thread") : RC_OK;
 }
 
-enum rc api_new(const struct api_opts *o, struct api **out, struct err *err)
+enum rc api_new(const struct api_opts *o, struct agent_api **out, struct err *err)
 {
-    struct api *a = xcalloc(1, sizeof(*a));
+    struct agent_api *a = xcalloc(1, sizeof(*a));
     enum rc rc;
 
     a->o = *o;
@@ -519,7 +521,7 @@ enum rc api_new(const struct api_opts *o, struct api **out, struct err *err)
     a->before = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->before));
     a->event_ns = api_now_ns(a);
     api_fleet_open(a);
-    rc = start(a, err);
+    rc = start_threads(a, err);
     if (rc)
         api_free(a);
     else
@@ -527,13 +529,13 @@ enum rc api_new(const struct api_opts *o, struct api **out, struct err *err)
     return rc;
 }
 
-const struct http_route *api_routes(struct api *a, size_t *count)
+const struct http_route *api_routes(struct agent_api *a, size_t *count)
 {
     *count = API_ROUTES;
     return a->routes;
 }
 
-void api_free(struct api *a)
+void api_free(struct agent_api *a)
 {
     if (!a)
         return;

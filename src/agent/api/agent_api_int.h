@@ -87,18 +87,18 @@ struct api_opts {
     const struct root *root; /* where processes run, for their use of the host; NULL: nowhere */
 };
 
-struct api;
-enum rc api_new(const struct api_opts *o, struct api **out, struct err *err) MUST_USE;
+struct agent_api;
+enum rc api_new(const struct api_opts *o, struct agent_api **out, struct err *err) MUST_USE;
 /* The routes of http_opts; valid for the api's life. */
-const struct http_route *api_routes(struct api *a, size_t *count);
+const struct http_route *api_routes(struct agent_api *a, size_t *count);
 /* What a GET of `path` (with its query behind '?') answers, without a server: the documents of
  * this list but the pages and the stream.  Any thread; what needs the disk or the network takes its
  * time.  RC_NODEV: no such path, or nothing is there. */
-enum rc api_ask(struct api *a, const char *path, struct buf *out, struct err *err) MUST_USE;
+enum rc api_ask(struct agent_api *a, const char *path, struct buf *out, struct err *err) MUST_USE;
 /* Once a second has been shown: sends it to everybody who listens.  One thread. */
-void api_tick(struct api *a, int64_t time_ns);
+void api_tick(struct agent_api *a, int64_t time_ns);
 /* Ends the streams and the threads, and answers what waits; after http_server_free(), which ends
  * the calls of its routes.  NULL is fine. */
-void api_free(struct api *a);
+void api_free(struct agent_api *a);
 
 #endif

@@ -128,7 +128,7 @@ static void add_jobs(struct json_out *w, const struct json *list)
 }
 
 /* The jobs that this node's files tell, as a list after its key. */
-void api_add_jobs(struct api *a, struct json_out *w)
+void api_add_jobs(struct agent_api *a, struct json_out *w)
 {
     struct buf doc = { .max = TELEMETRY_DOC_MAX };
     struct arena arena = { 0 };

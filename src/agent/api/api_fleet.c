@@ -12,7 +12,7 @@
  * many dead ones hold up nobody.  When nobody has looked for a while the threads end.
  *
  * Each node has a number that grows when what is known of it changes: who says which number it had
- * last (`since`) gets the others alone. */
+ * last (`since`) gets only the others. */
 #include "agent/api/api_parts_int.h"
 
 #include "base/mem.h"
@@ -45,7 +45,7 @@ struct peer {
 };
 
 struct fleet {
-    struct api *a;
+    struct agent_api *a;
     size_t count;
     struct peer *peers; /* owned */
     pthread_mutex_t lock;
@@ -75,7 +75,7 @@ static bool is_ending(void *arg)
 static enum rc ask_agent(struct fleet *f, const char *address, struct web *web,
                          struct api_brief *out, struct err *err)
 {
-    struct api *a = f->a;
+    struct agent_api *a = f->a;
     struct web_request q = { .path = "/api/v1/node",
                              .accept = "application/json",
                              .token = a->o.fleet_token ? a->o.fleet_token(a->o.arg) : NULL,
@@ -293,7 +293,7 @@ static int compare_places(const void *key, const void *item)
 }
 
 /* Where the site's description has it: by the name it gives itself, or that of its address. */
-static const struct agent_place *place_of(const struct api *a, const char *host)
+static const struct agent_place *place_of(const struct agent_api *a, const char *host)
 {
     char name[URL_HOST_MAX];
     const struct agent_place *found;
@@ -316,7 +316,7 @@ static const char *peer_state(const struct peer *p)
                                : "ok";
 }
 
-static void add_peer(struct api *a, struct json_out *w, size_t at, const char *address,
+static void add_peer(struct agent_api *a, struct json_out *w, size_t at, const char *address,
                      const struct peer *p)
 {
     struct err ignored = { 0 };
@@ -364,7 +364,7 @@ static void add_head(struct fleet *f, struct json_out *w)
     json_kv_int(w, "number", (int64_t)f->number);
 }
 
-enum rc api_fleet(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+enum rc api_fleet(struct agent_api *a, const struct api_params *p, struct buf *out, struct err *err)
 {
     static const char *const names[] = { "since", NULL };
     struct fleet *f = a->fleet;
@@ -395,7 +395,7 @@ enum rc api_fleet(struct api *a, const struct api_params *p, struct buf *out, st
 
 /* ---- life */
 
-void api_fleet_open(struct api *a)
+void api_fleet_open(struct agent_api *a)
 {
     struct fleet *f = xcalloc(1, sizeof(*f));
 
@@ -408,7 +408,7 @@ void api_fleet_open(struct api *a)
     a->fleet = f;
 }
 
-void api_fleet_close(struct api *a)
+void api_fleet_close(struct agent_api *a)
 {
     struct fleet *f = a->fleet;
 

@@ -9,7 +9,7 @@
 
 enum { LIMITS_BACK_S = 300, LIMITS_SPAN_S_MAX = 86400 };
 
-static enum rc span_of(struct api *a, const struct api_params *p, int64_t *from, int64_t *to,
+static enum rc span_of(struct agent_api *a, const struct api_params *p, int64_t *from, int64_t *to,
                        struct err *err)
 {
     static const char *const names[] = { "from", "to", NULL };
@@ -27,8 +27,8 @@ static enum rc span_of(struct api *a, const struct api_params *p, int64_t *from,
     return rc;
 }
 
-static enum rc judge(struct api *a, int64_t from, int64_t to, struct bottleneck_report *out,
-                     struct err *err)
+static enum rc judge_span(struct agent_api *a, int64_t from, int64_t to,
+                          struct bottleneck_report *out, struct err *err)
 {
     struct window *w = window_new(bottleneck_metrics, false);
     struct api_view view;
@@ -48,7 +48,8 @@ static enum rc judge(struct api *a, int64_t from, int64_t to, struct bottleneck_
     return rc;
 }
 
-enum rc api_limits(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+enum rc api_limits(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err)
 {
     struct bottleneck_report *r = xcalloc(1, sizeof(*r));
     int64_t from = 0, to = 0;
@@ -56,7 +57,7 @@ enum rc api_limits(struct api *a, const struct api_params *p, struct buf *out, s
     enum rc rc = span_of(a, p, &from, &to, err);
 
     if (!rc)
-        rc = judge(a, from, to, r, err);
+        rc = judge_span(a, from, to, r, err);
     if (!rc) {
         json_out_init(&w, out, 0);
         json_obj(&w);

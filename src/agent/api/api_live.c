@@ -45,7 +45,7 @@ void api_refuse(struct http_exchange *x, int status, const char *why)
     http_reply(x, status, "application/json", &body, NULL);
 }
 
-static void hello(struct api *a, struct buf *out)
+static void send_hello(struct agent_api *a, struct buf *out)
 {
     struct json_out w;
 
@@ -59,12 +59,12 @@ static void hello(struct api *a, struct buf *out)
     end_event(out);
 }
 
-static bool add_client(struct api *a, struct http_exchange *x, unsigned entities)
+static bool add_client(struct agent_api *a, struct http_exchange *x, unsigned entities)
 {
     struct buf text = { 0 };
     bool room;
 
-    hello(a, &text);
+    send_hello(a, &text);
     pthread_mutex_lock(&a->lock);
     room = !a->ending && a->client_count < API_LIVE_MAX;
     if (room) {
@@ -80,7 +80,7 @@ static bool add_client(struct api *a, struct http_exchange *x, unsigned entities
 }
 
 /* Those who left since the last second make room. */
-static void forget_gone(struct api *a)
+static void forget_gone(struct agent_api *a)
 {
     pthread_mutex_lock(&a->lock);
     for (size_t i = 0; i < a->client_count;) {
@@ -97,7 +97,7 @@ static void forget_gone(struct api *a)
 void api_live(void *arg, struct http_exchange *x)
 {
     static const char *const names[] = { "entity", NULL };
-    struct api *a = arg;
+    struct agent_api *a = arg;
     struct api_params p;
     struct err err = { 0 };
     unsigned entities;
@@ -113,7 +113,7 @@ void api_live(void *arg, struct http_exchange *x)
 }
 
 /* ---- a second */
-static bool differs(const struct api *a, size_t i)
+static bool value_differs(const struct agent_api *a, size_t i)
 {
     if (i >= a->before_count)
         return !isnan(a->values[i]);
@@ -121,14 +121,14 @@ static bool differs(const struct api *a, size_t i)
 }
 
 /* The ids, then the values, of what is new; full: of all that is known. */
-static void add_part(struct api *a, struct json_out *w, unsigned entities, bool full, size_t count,
-                     bool ids)
+static void add_part(struct agent_api *a, struct json_out *w, unsigned entities, bool full,
+                     size_t count, bool ids)
 {
     json_kv_arr(w, ids ? "id" : "value");
     for (size_t i = 0; i < count; i++) {
         const struct telemetry_series *s;
 
-        if (full ? isnan(a->values[i]) : !differs(a, i))
+        if (full ? isnan(a->values[i]) : !value_differs(a, i))
             continue;
         s = telemetry_get(a->o.telemetry, (uint32_t)i);
         if (!s || !(entities & 1U << s->metric->entity))
@@ -141,8 +141,8 @@ static void add_part(struct api *a, struct json_out *w, unsigned entities, bool 
     json_arr_end(w);
 }
 
-static void values_text(struct api *a, int64_t time_ns, unsigned entities, bool full, size_t count,
-                        struct buf *out)
+static void values_text(struct agent_api *a, int64_t time_ns, unsigned entities, bool full,
+                        size_t count, struct buf *out)
 {
     struct json_out w;
 
@@ -159,7 +159,7 @@ static void values_text(struct api *a, int64_t time_ns, unsigned entities, bool 
 }
 
 /* Events since the last one that was sent; those of its very time are counted. */
-static void events_text(struct api *a, struct buf *out)
+static void events_text(struct agent_api *a, struct buf *out)
 {
     size_t n, skip = a->event_same;
     struct telemetry_event *list = telemetry_events_copy(a->o.telemetry, a->event_ns, &n);
@@ -183,7 +183,7 @@ static void events_text(struct api *a, struct buf *out)
     free(list);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t v)
+static uint64_t mix_hash(uint64_t hash, uint64_t v)
 {
     return (hash ^ v) * UINT64_C(0x100000001b3);
 }
@@ -191,7 +191,7 @@ static uint64_t mix(uint64_t hash, uint64_t v)
 enum { LIVE_WORDS_MAX = 64 }; /* alerts whose words are followed; of more only their states are */
 
 /* Who fires since when, and in which words: these follow the values. */
-static uint64_t alerts_hash(struct api *a)
+static uint64_t alerts_hash(struct agent_api *a)
 {
     struct alert_active *list = NULL;
     struct api_view view;
@@ -202,20 +202,20 @@ static uint64_t alerts_hash(struct api *a)
     if (view.alerts)
         list = alerts_copy(view.alerts, &n);
     for (size_t i = 0; i < n; i++) {
-        hash = mix(mix(hash, list[i].series), (uint64_t)list[i].state);
-        hash = mix(mix(hash, (uint64_t)list[i].since_ns), (uint64_t)list[i].fired_ns);
-        hash = mix(hash, list[i].root_rule ? list[i].root_series + UINT64_C(1) : 0);
+        hash = mix_hash(mix_hash(hash, list[i].series), (uint64_t)list[i].state);
+        hash = mix_hash(mix_hash(hash, (uint64_t)list[i].since_ns), (uint64_t)list[i].fired_ns);
+        hash = mix_hash(hash, list[i].root_rule ? list[i].root_series + UINT64_C(1) : 0);
         for (const char *s = list[i].rule->name; *s; s++)
-            hash = mix(hash, (unsigned char)*s);
+            hash = mix_hash(hash, (unsigned char)*s);
         for (const char *s = list[i].summary; *s && n <= LIVE_WORDS_MAX; s++)
-            hash = mix(hash, (unsigned char)*s);
+            hash = mix_hash(hash, (unsigned char)*s);
     }
     api_leave(a);
     free(list);
     return hash;
 }
 
-static void alerts_text(struct api *a, struct buf *out)
+static void alerts_text(struct agent_api *a, struct buf *out)
 {
     uint64_t hash = alerts_hash(a);
     struct json_out w;
@@ -229,7 +229,7 @@ static void alerts_text(struct api *a, struct buf *out)
 }
 
 /* Everybody's own values, then what is for all.  The lock is held. */
-static void send_all(struct api *a, int64_t time_ns, size_t count, const struct buf *common)
+static void send_all(struct agent_api *a, int64_t time_ns, size_t count, const struct buf *common)
 {
     struct buf text = { 0 };
     unsigned of = 0;
@@ -256,7 +256,7 @@ static void send_all(struct api *a, int64_t time_ns, size_t count, const struct 
     buf_release(&text);
 }
 
-void api_tick(struct api *a, int64_t time_ns)
+void api_tick(struct agent_api *a, int64_t time_ns)
 {
     struct buf common = { 0 };
     double *swap = a->before;
@@ -280,7 +280,7 @@ void api_tick(struct api *a, int64_t time_ns)
     buf_release(&common);
 }
 
-void api_live_free(struct api *a)
+void api_live_free(struct agent_api *a)
 {
     pthread_mutex_lock(&a->lock);
     while (a->client_count)
@@ -288,7 +288,7 @@ void api_live_free(struct api *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-size_t api_live_count(struct api *a)
+size_t api_live_count(struct agent_api *a)
 {
     size_t n;
 

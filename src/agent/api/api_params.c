@@ -15,7 +15,7 @@ enum { SECONDS_MAX = 9000000 }; /* thousands of them: beyond the year 2200 */
 static const char label_prefix[] = "label.";
 
 /* ---- splitting */
-static int hex(char c)
+static int hex_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -24,7 +24,7 @@ static int hex(char c)
 }
 
 /* False: a bad escape, a control character, no UTF-8, or too long. */
-static bool decode(const char *in, size_t len, char *out, size_t cap)
+static bool percent_decode(const char *in, size_t len, char *out, size_t cap)
 {
     size_t n = 0;
 
@@ -32,8 +32,8 @@ static bool decode(const char *in, size_t len, char *out, size_t cap)
         char c = in[i] == '+' ? ' ' : in[i];
 
         if (c == '%') {
-            int high = i + 2 < len ? hex(in[i + 1]) : -1;
-            int low = high >= 0 ? hex(in[i + 2]) : -1;
+            int high = i + 2 < len ? hex_digit(in[i + 1]) : -1;
+            int low = high >= 0 ? hex_digit(in[i + 2]) : -1;
 
             if (low < 0)
                 return false;
@@ -60,10 +60,10 @@ enum rc api_params_read(const char *query, struct api_params *out, struct err *e
             continue;
         if (out->count == API_PARAMS_MAX)
             return err_set(err, RC_USAGE, "more than %d parameters", API_PARAMS_MAX);
-        if (!decode(p, key, to->name, sizeof(to->name)))
+        if (!percent_decode(p, key, to->name, sizeof(to->name)))
             return err_set(err, RC_USAGE, "the name of parameter %zu is not readable text",
                            out->count + 1);
-        if (!decode(p + key + equals, all - key - equals, to->value, sizeof(to->value)))
+        if (!percent_decode(p + key + equals, all - key - equals, to->value, sizeof(to->value)))
             return err_set(err, RC_USAGE,
                            "the value of '%s' is not readable text of at most %d bytes", to->name,
                            TELEMETRY_VALUE_MAX - 1);
@@ -78,7 +78,7 @@ static bool is_label(const char *name)
     return str_starts(name, label_prefix) && name[sizeof(label_prefix) - 1];
 }
 
-static bool allowed(const char *name, const char *const *names)
+static bool name_is_allowed(const char *name, const char *const *names)
 {
     for (size_t i = 0; names[i]; i++)
         if (str_eq(names[i], label_prefix) ? is_label(name) : str_eq(name, names[i]))
@@ -95,7 +95,7 @@ enum rc api_params_check(const struct api_params *p, const char *const *names, s
     for (size_t i = 0; i < p->count; i++) {
         const char *name = p->at[i].name;
 
-        if (!allowed(name, names)) {
+        if (!name_is_allowed(name, names)) {
             const char *near = str_nearest(name, names, count);
 
             return err_set(err, RC_USAGE,

@@ -58,7 +58,8 @@ enum rc api_query_read(const struct api_params *p, int64_t now_ns, struct api_qu
 /* ---- agent_api.c */
 struct api_job { /* a question that waits */
     struct http_exchange *x;
-    enum rc (*answer)(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
+    enum rc (*answer)(struct agent_api *a, const struct api_params *p, struct buf *out,
+                      struct err *err);
     bool packs; /* the answer may be packed: it is made on a thread of the api's own */
 };
 
@@ -66,7 +67,7 @@ struct api_job { /* a question that waits */
  * dead agent of the fleet holds up no history. */
 enum { API_DISK, API_NETWORK, API_LANES };
 struct api_lane {
-    struct api *a;
+    struct agent_api *a;
     pthread_t thread;
     bool on;
     pthread_cond_t come;                 /* with the api's lock, as what follows */
@@ -80,7 +81,7 @@ struct api_client { /* of /live */
     bool fresh;        /* has had no values yet: gets all of them */
 };
 
-struct api {
+struct agent_api {
     struct api_opts o;
     struct http_route routes[API_ROUTES];
     struct api_lane lanes[API_LANES];
@@ -97,9 +98,9 @@ struct api {
     uint64_t alerts_hash;
 };
 
-int64_t api_now_ns(const struct api *a);
-void api_enter(struct api *a, struct api_view *out);
-void api_leave(struct api *a);
+int64_t api_now_ns(const struct agent_api *a);
+void api_enter(struct agent_api *a, struct api_view *out);
+void api_leave(struct agent_api *a);
 /* A value for people and programs: seven digits; NaN is null. */
 void api_add_value(struct json_out *w, double v);
 /* {"error": why} */
@@ -108,27 +109,35 @@ void api_add_time(struct json_out *w, const char *key, int64_t ns); /* milliseco
 void api_add_labels(struct json_out *w, const struct telemetry_series *s);
 const char *api_label(const struct telemetry_series *s, const char *name); /* NULL: none */
 /* A document of the table as the value of a key, null when there is none. */
-void api_add_doc(struct api *a, struct json_out *w, const char *key, const char *name);
+void api_add_doc(struct agent_api *a, struct json_out *w, const char *key, const char *name);
 
 /* ---- answers */
-enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
-enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
-enum rc api_events(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
-enum rc api_rules(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
-enum rc api_alerts(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
-enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
-enum rc api_limits(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
-enum rc api_fleet(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
-void api_add_processes(struct api *a, struct json_out *w); /* key and list */
+enum rc api_series(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err);
+enum rc api_models(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err);
+enum rc api_events(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err);
+enum rc api_rules(struct agent_api *a, const struct api_params *p, struct buf *out,
+                  struct err *err);
+enum rc api_alerts(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err);
+enum rc api_history(struct agent_api *a, const struct api_params *p, struct buf *out,
+                    struct err *err);
+enum rc api_limits(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err);
+enum rc api_fleet(struct agent_api *a, const struct api_params *p, struct buf *out,
+                  struct err *err);
+void api_add_processes(struct agent_api *a, struct json_out *w); /* key and list */
 void api_add_event(struct json_out *w, const struct telemetry_event *e);
 extern const char *const api_severities[]; /* their words */
-void api_add_alerts(struct api *a, struct json_out *w);
+void api_add_alerts(struct agent_api *a, struct json_out *w);
 /* Counts of firing alerts by severity, and the worst of them in brief: two keys. */
-void api_add_firing(struct api *a, struct json_out *w);
+void api_add_firing(struct agent_api *a, struct json_out *w);
 
 /* ---- api_fleet.c */
-void api_fleet_open(struct api *a);
-void api_fleet_close(struct api *a);
+void api_fleet_open(struct agent_api *a);
+void api_fleet_close(struct agent_api *a);
 
 /* ---- api_brief.c */
 enum {
@@ -145,12 +154,12 @@ struct api_brief {
 };
 /* Of another agent's document; `out->members` is the caller's, set up.  RC_PARSE: it is none. */
 enum rc api_brief_of(const char *text, size_t len, struct api_brief *out, struct err *err) MUST_USE;
-void api_add_jobs(struct api *a, struct json_out *w); /* key and list */
+void api_add_jobs(struct agent_api *a, struct json_out *w); /* key and list */
 
 /* ---- api_live.c */
 void api_live(void *arg, struct http_exchange *x);
-void api_live_free(struct api *a);
-size_t api_live_count(struct api *a); /* who listens; any thread */
+void api_live_free(struct agent_api *a);
+size_t api_live_count(struct agent_api *a); /* who listens; any thread */
 
 /* ---- api_page.c */
 void api_page(void *arg, struct http_exchange *x);

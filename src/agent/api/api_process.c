@@ -66,7 +66,7 @@ static bool is_process(const struct process *p, struct maybe gpu, struct maybe p
 }
 
 /* What the collector's document says beside its series; both are in one order mostly. */
-static void take_types(struct api *a, struct process *list, size_t count, struct arena *arena)
+static void take_types(struct agent_api *a, struct process *list, size_t count, struct arena *arena)
 {
     struct buf doc = { .max = TELEMETRY_DOC_MAX };
     struct err ignored = { 0 };
@@ -91,7 +91,7 @@ static void take_types(struct api *a, struct process *list, size_t count, struct
     buf_release(&doc);
 }
 
-static void add_process(struct api *a, struct json_out *w, const struct process *p)
+static void add_process(struct agent_api *a, struct json_out *w, const struct process *p)
 {
     struct process_use use = { NAN, NAN };
     const char *text = api_label(&p->series, "pid");
@@ -114,7 +114,7 @@ static void add_process(struct api *a, struct json_out *w, const struct process 
     json_obj_end(w);
 }
 
-static size_t take_all(struct api *a, struct process *list, struct arena *arena)
+static size_t take_all(struct agent_api *a, struct process *list, struct arena *arena)
 {
     double *values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*values));
     size_t count, n = 0;
@@ -133,7 +133,7 @@ static size_t take_all(struct api *a, struct process *list, struct arena *arena)
     return n;
 }
 
-void api_add_processes(struct api *a, struct json_out *w)
+void api_add_processes(struct agent_api *a, struct json_out *w)
 {
     struct arena arena = { 0 };
     struct process *list = xcalloc(API_PROCESSES_MAX, sizeof(*list));

@@ -14,23 +14,23 @@
 #include <string.h>
 
 /* ---- /query */
-struct cell {
+struct query_cell {
     double min, max, sum, last;
     uint32_t count;
 };
 
-struct gather {
-    struct api *a;
+struct query_gather {
+    struct agent_api *a;
     const struct api_query *q;
     struct json_out w;
-    struct cell *cells; /* q->steps of them, of the series at hand */
+    struct query_cell *cells; /* q->steps of them, of the series at hand */
     size_t series;
     bool known; /* the table or the history has the metric */
     char *unit; /* of a known one, owned: the history's names last as long as a call of take() */
     bool over;  /* too many */
 };
 
-static void found(struct gather *g, const char *unit)
+static void begin_series(struct query_gather *g, const char *unit)
 {
     if (g->known)
         return;
@@ -38,7 +38,8 @@ static void found(struct gather *g, const char *unit)
     g->unit = unit ? xstrdup(unit) : NULL;
 }
 
-static void add_column(struct gather *g, const char *name, double (*of)(const struct cell *c))
+static void add_column(struct query_gather *g, const char *name,
+                       double (*of)(const struct query_cell *c))
 {
     json_kv_arr(&g->w, name);
     for (size_t i = 0; i < g->q->steps; i++)
@@ -46,28 +47,28 @@ static void add_column(struct gather *g, const char *name, double (*of)(const st
     json_arr_end(&g->w);
 }
 
-static double cell_min(const struct cell *c)
+static double cell_min(const struct query_cell *c)
 {
     return c->min;
 }
 
-static double cell_max(const struct cell *c)
+static double cell_max(const struct query_cell *c)
 {
     return c->max;
 }
 
-static double cell_mean(const struct cell *c)
+static double cell_mean(const struct query_cell *c)
 {
     return c->sum / c->count;
 }
 
-static void add_rate(struct gather *g)
+static void add_rate(struct query_gather *g)
 {
-    const struct cell *before = NULL;
+    const struct query_cell *before = NULL;
 
     json_kv_arr(&g->w, "mean");
     for (size_t i = 0; i < g->q->steps; i++) {
-        const struct cell *c = &g->cells[i];
+        const struct query_cell *c = &g->cells[i];
         double rate = NAN;
 
         if (c->count && before && c->last >= before->last)
@@ -79,12 +80,12 @@ static void add_rate(struct gather *g)
     json_arr_end(&g->w);
 }
 
-static void fill(struct gather *g, const struct history_point *p, size_t n)
+static void fill_cells(struct query_gather *g, const struct history_point *p, size_t n)
 {
     memset(g->cells, 0, g->q->steps * sizeof(*g->cells));
     for (size_t i = 0; i < n; i++) {
         int64_t at = (p[i].time_ns - g->q->from_ns) / g->q->step_ns;
-        struct cell *c = &g->cells[at < 0 ? 0 : at];
+        struct query_cell *c = &g->cells[at < 0 ? 0 : at];
 
         if (p[i].time_ns < g->q->from_ns || at >= (int64_t)g->q->steps || !p[i].count)
             continue;
@@ -99,15 +100,15 @@ static void fill(struct gather *g, const struct history_point *p, size_t n)
 static bool take_series(void *arg, const struct telemetry_series *s, const struct history_point *p,
                         size_t n)
 {
-    struct gather *g = arg;
+    struct query_gather *g = arg;
 
     if (g->series == API_SERIES_MAX || (g->series + 1) * g->q->steps > API_CELLS_MAX) {
         g->over = true;
         return false;
     }
     g->series++;
-    found(g, s->metric->unit);
-    fill(g, p, n);
+    begin_series(g, s->metric->unit);
+    fill_cells(g, p, n);
     json_obj(&g->w);
     json_key(&g->w, "labels");
     api_add_labels(&g->w, s);
@@ -122,7 +123,7 @@ static bool take_series(void *arg, const struct telemetry_series *s, const struc
     return true;
 }
 
-static void add_grid(struct gather *g, const struct api_query *q)
+static void add_grid(struct query_gather *g, const struct api_query *q)
 {
     json_obj(&g->w);
     json_kv_str(&g->w, "schema", "stoker.query/1");
@@ -133,7 +134,7 @@ static void add_grid(struct gather *g, const struct api_query *q)
     json_kv_int(&g->w, "steps", (int64_t)q->steps);
 }
 
-static enum rc read_ring(struct gather *g, struct history *ring, struct err *err)
+static enum rc read_ring(struct query_gather *g, struct history *ring, struct err *err)
 {
     const struct api_query *q = g->q;
     struct history_query rq = { .metric = q->metric,
@@ -152,29 +153,30 @@ static enum rc read_ring(struct gather *g, struct history *ring, struct err *err
 
 /* A metric without a point in the span is no unknown one: the table has it, built in or an
  * application's, or the history has, from the time when the application ran. */
-static void find_metric(struct gather *g, struct history *ring)
+static void find_metric(struct query_gather *g, struct history *ring)
 {
     const struct telemetry_metric *m = telemetry_metric(g->q->metric);
     size_t count;
 
     if (m)
-        found(g, m->unit);
+        begin_series(g, m->unit);
     telemetry_hold(g->a->o.telemetry);
     count = g->known ? 0 : telemetry_count(g->a->o.telemetry);
     for (uint32_t id = 0; id < count && !g->known; id++) {
         const struct telemetry_series *s = telemetry_get(g->a->o.telemetry, id);
 
         if (s && str_eq(s->metric->id, g->q->metric))
-            found(g, s->metric->unit);
+            begin_series(g, s->metric->unit);
     }
     telemetry_let(g->a->o.telemetry);
     if (!g->known && ring && history_has(ring, g->q->metric))
-        found(g, "1"); /* those of applications have no other */
+        begin_series(g, "1"); /* those of applications have no other */
 }
 
-enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+enum rc api_history(struct agent_api *a, const struct api_params *p, struct buf *out,
+                    struct err *err)
 {
-    struct gather g = { .a = a };
+    struct query_gather g = { .a = a };
     struct api_view view;
     struct api_query q;
     enum rc rc = api_query_read(p, api_now_ns(a), &q, err);
@@ -257,7 +259,7 @@ static enum rc kinds_of(const struct api_params *p, unsigned *out, struct err *e
 }
 
 /* From the history, else from memory. */
-static enum rc read_events(struct api *a, struct events *v, int64_t from_ns, struct err *err)
+static enum rc read_events(struct agent_api *a, struct events *v, int64_t from_ns, struct err *err)
 {
     struct telemetry_event *recent;
     size_t count;
@@ -277,7 +279,8 @@ static enum rc read_events(struct api *a, struct events *v, int64_t from_ns, str
     return rc;
 }
 
-enum rc api_events(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+enum rc api_events(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err)
 {
     static const char *const names[] = { "from", "to", "kind", "limit", NULL };
     int64_t now = api_now_ns(a), from = 0;
@@ -355,7 +358,7 @@ static void add_cause(struct json_out *w, const struct alert_active *x)
     json_kv_str(w, "follows", x->follows[0] ? x->follows : NULL);
 }
 
-static void add_alert(struct api *a, struct json_out *w, const struct alert_active *x)
+static void add_alert(struct agent_api *a, struct json_out *w, const struct alert_active *x)
 {
     const struct telemetry_series *s;
 
@@ -395,7 +398,7 @@ static void add_alert(struct api *a, struct json_out *w, const struct alert_acti
     json_obj_end(w);
 }
 
-void api_add_alerts(struct api *a, struct json_out *w)
+void api_add_alerts(struct agent_api *a, struct json_out *w)
 {
     struct alert_active *list = NULL;
     struct api_view view;
@@ -412,7 +415,7 @@ void api_add_alerts(struct api *a, struct json_out *w)
     free(list);
 }
 
-static void add_firing(struct api *a, struct json_out *w, const struct alert_active *x)
+static void add_firing(struct agent_api *a, struct json_out *w, const struct alert_active *x)
 {
     const struct telemetry_series *s;
     const char *gpu;
@@ -433,7 +436,7 @@ static void add_firing(struct api *a, struct json_out *w, const struct alert_act
     json_obj_end(w);
 }
 
-void api_add_firing(struct api *a, struct json_out *w)
+void api_add_firing(struct agent_api *a, struct json_out *w)
 {
     struct alert_active *list = NULL;
     size_t counts[ALERT_CRITICAL + 1] = { 0 }, n = 0, told = 0;
@@ -487,7 +490,7 @@ static void add_rule(struct json_out *w, const struct alert_rule *r)
 
 /* What runs here of rules, all or those of one name: where an alert's runbook_url leads when the
  * spec names no other place. */
-enum rc api_rules(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+enum rc api_rules(struct agent_api *a, const struct api_params *p, struct buf *out, struct err *err)
 {
     static const char *const names[] = { "name", NULL };
     const char *name = api_param(p, "name");
@@ -515,7 +518,8 @@ enum rc api_rules(struct api *a, const struct api_params *p, struct buf *out, st
     return name && !found ? err_set(err, RC_NODEV, "there is no rule '%s'", name) : RC_OK;
 }
 
-enum rc api_alerts(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+enum rc api_alerts(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err)
 {
     static const char *const names[] = { NULL };
     struct json_out w;

@@ -29,13 +29,13 @@ const char *api_label(const struct telemetry_series *s, const char *name)
 }
 
 /* What is asked of a list of series. */
-struct choice {
+struct series_choice {
     const char *metric; /* NULL: all; a list, a star at the end of one: all that begin so */
     unsigned entities;
     uint64_t limit, offset;
 };
 
-static bool chosen(const struct choice *c, const struct telemetry_series *s)
+static bool series_is_chosen(const struct series_choice *c, const struct telemetry_series *s)
 {
     const char *p = c->metric;
 
@@ -52,7 +52,7 @@ static bool chosen(const struct choice *c, const struct telemetry_series *s)
     return !c->metric;
 }
 
-static void add_series(struct api *a, struct json_out *w, uint32_t id,
+static void add_series(struct agent_api *a, struct json_out *w, uint32_t id,
                        const struct telemetry_series *s, double value)
 {
     json_obj(w);
@@ -77,7 +77,8 @@ static void add_metric(struct json_out *w, const struct telemetry_metric *m)
 }
 
 /* Each metric of a chosen series once. */
-static void add_metrics(struct api *a, struct json_out *w, const struct choice *c, size_t count)
+static void add_metrics(struct agent_api *a, struct json_out *w, const struct series_choice *c,
+                        size_t count)
 {
     const struct telemetry_metric **seen = xcalloc(count + 1, sizeof(*seen));
     size_t n = 0;
@@ -87,7 +88,7 @@ static void add_metrics(struct api *a, struct json_out *w, const struct choice *
         const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
         size_t i = n;
 
-        if (!s || !chosen(c, s))
+        if (!s || !series_is_chosen(c, s))
             continue;
         while (i > 0 && seen[i - 1] != s->metric) /* series of a metric stand together mostly */
             i--;
@@ -100,10 +101,11 @@ static void add_metrics(struct api *a, struct json_out *w, const struct choice *
     free(seen);
 }
 
-enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+enum rc api_series(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err)
 {
     static const char *const names[] = { "metric", "entity", "limit", "offset", NULL };
-    struct choice c = { .metric = api_param(p, "metric") };
+    struct series_choice c = { .metric = api_param(p, "metric") };
     uint64_t matched = 0;
     struct json_out w;
     double *values;
@@ -131,7 +133,7 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
     for (uint32_t id = 0; id < count; id++) {
         const struct telemetry_series *s = telemetry_get(a->o.telemetry, id);
 
-        if (!s || !chosen(&c, s))
+        if (!s || !series_is_chosen(&c, s))
             continue;
         if (matched >= c.offset && matched - c.offset < c.limit)
             add_series(a, &w, id, s, values[id]);
@@ -149,7 +151,7 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
 }
 
 /* ---- models: the series of one `model` label as one object */
-static bool first_of_model(struct api *a, uint32_t id, const char *model)
+static bool first_of_model(struct agent_api *a, uint32_t id, const char *model)
 {
     for (uint32_t i = 0; i < id; i++) {
         const struct telemetry_series *s = telemetry_get(a->o.telemetry, i);
@@ -160,8 +162,8 @@ static bool first_of_model(struct api *a, uint32_t id, const char *model)
     return true;
 }
 
-static void add_model(struct api *a, struct json_out *w, const char *model, const double *values,
-                      size_t count)
+static void add_model(struct agent_api *a, struct json_out *w, const char *model,
+                      const double *values, size_t count)
 {
     json_obj(w);
     json_kv_str(w, "model", model);
@@ -176,7 +178,8 @@ static void add_model(struct api *a, struct json_out *w, const char *model, cons
     json_obj_end(w);
 }
 
-enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+enum rc api_models(struct agent_api *a, const struct api_params *p, struct buf *out,
+                   struct err *err)
 {
     static const char *const names[] = { NULL };
     struct json_out w;

@@ -84,18 +84,18 @@ struct story {
     struct buf doc; /* scratch */
 };
 
-static double noise(struct story *s, double size)
+static double noise_of(struct story *s, double size)
 {
     s->dice = s->dice * 6364136223846793005U + 1442695040888963407U;
     return ((double)(s->dice >> 33) / (double)(UINT64_C(1) << 30) - 1) * size;
 }
 
-static bool between(int at, int from, int to)
+static bool is_between(int at, int from, int to)
 {
     return at >= from && at < to;
 }
 
-static bool trains(int at)
+static bool job_trains(int at)
 {
     return at < LOST_AT || at >= TRAIN_AT;
 }
@@ -105,7 +105,7 @@ static bool trains(int at)
 static void move_heat(struct gpu_story *g, int gpu, int at)
 {
     double want = 34 + g->power * 0.044 + gpu % 4;
-    bool hot = gpu == HOT_GPU && between(at, HOT_AT, HOT_END);
+    bool hot = gpu == HOT_GPU && is_between(at, HOT_AT, HOT_END);
 
     if (hot)
         g->temp += (104 - g->temp) * 0.08;
@@ -118,19 +118,19 @@ static void move_heat(struct gpu_story *g, int gpu, int at)
 
 static void move_power(struct story *s, struct gpu_story *g, double want)
 {
-    g->power += (want + noise(s, want * 0.02) - g->power) * 0.6;
+    g->power += (want + noise_of(s, want * 0.02) - g->power) * 0.6;
     g->energy += g->power * 1000; /* mJ */
 }
 
 static void set_clock(struct gpu_story *g, int gpu, int at)
 {
-    bool locked = gpu == SLOW_GPU && between(at, SLOW_AT, SLOW_END);
+    bool locked = gpu == SLOW_GPU && is_between(at, SLOW_AT, SLOW_END);
     bool hot = g->temp > SLOWDOWN_C - 3;
 
     g->clock = locked ? CLOCK_LOCKED : hot ? CLOCK_HOT : CLOCK_MAX;
-    g->events = locked ? 0x2 : hot ? 0x20 : trains(at) ? 0 : 0x1; /* NVML's reasons */
+    g->events = locked ? 0x2 : hot ? 0x20 : job_trains(at) ? 0 : 0x1; /* NVML's reasons */
     g->sw_thermal += hot ? 6e8 : 0;
-    if (!trains(at) && at >= STOP_AT && !locked)
+    if (!job_trains(at) && at >= STOP_AT && !locked)
         g->clock = 345;
     g->busy = step_busy_s * CLOCK_MAX / g->clock;
 }
@@ -138,38 +138,38 @@ static void set_clock(struct gpu_story *g, int gpu, int at)
 /* All of them end a step together: who is quick waits, in kernels that count as work. */
 static void set_load(struct story *s, struct gpu_story *g, int at)
 {
-    double pace = trains(at) ? 1 / s->step_s : 0, waits = 1 - g->busy * pace;
-    bool spins = between(at, LOST_AT, STOP_AT);
+    double pace = job_trains(at) ? 1 / s->step_s : 0, waits = 1 - g->busy * pace;
+    bool spins = is_between(at, LOST_AT, STOP_AT);
 
-    g->util = trains(at) || spins ? 98.5 + noise(s, 1.4) : fmax(0, 2 + noise(s, 2));
-    g->tensor = 0.58 * pace + (pace > 0 ? noise(s, 0.015) : 0);
-    g->sm = trains(at) ? 0.9 + noise(s, 0.02) : spins ? 0.2 : 0.01;
+    g->util = job_trains(at) || spins ? 98.5 + noise_of(s, 1.4) : fmax(0, 2 + noise_of(s, 2));
+    g->tensor = 0.58 * pace + (pace > 0 ? noise_of(s, 0.015) : 0);
+    g->sm = job_trains(at) ? 0.9 + noise_of(s, 0.02) : spins ? 0.2 : 0.01;
     g->graphics = g->util / 100;
     g->occupancy = 0.42 * g->sm;
     g->fp16 = 0.03 * pace;
-    g->dram = 0.44 * pace + (pace > 0 ? noise(s, 0.02) : 0.002);
+    g->dram = 0.44 * pace + (pace > 0 ? noise_of(s, 0.02) : 0.002);
     g->mem_util = 100 * g->dram;
-    g->nvlink_tx = pace > 0 ? (96 + noise(s, 4)) * 1e9 * pace : 0;
-    g->nvlink_rx = pace > 0 ? (96 + noise(s, 4)) * 1e9 * pace : 0;
-    g->pcie_tx = trains(at)                       ? (0.4 + noise(s, 0.1)) * 1e9
-                 : between(at, READ_AT, TRAIN_AT) ? 1e8
-                                                  : 2e6;
-    g->pcie_rx = trains(at)                       ? (1.1 + noise(s, 0.2)) * 1e9
-                 : between(at, READ_AT, TRAIN_AT) ? 21e9
-                                                  : 4e6;
+    g->nvlink_tx = pace > 0 ? (96 + noise_of(s, 4)) * 1e9 * pace : 0;
+    g->nvlink_rx = pace > 0 ? (96 + noise_of(s, 4)) * 1e9 * pace : 0;
+    g->pcie_tx = job_trains(at)                      ? (0.4 + noise_of(s, 0.1)) * 1e9
+                 : is_between(at, READ_AT, TRAIN_AT) ? 1e8
+                                                     : 2e6;
+    g->pcie_rx = job_trains(at)                      ? (1.1 + noise_of(s, 0.2)) * 1e9
+                 : is_between(at, READ_AT, TRAIN_AT) ? 21e9
+                                                     : 4e6;
     g->nvlink_bytes += g->nvlink_tx;
     g->pcie_tx_bytes += g->pcie_tx;
     g->pcie_rx_bytes += g->pcie_rx;
     double slow = g->clock / CLOCK_MAX;
     move_power(s, g,
-               trains(at) ? 655 * (0.3 + 0.7 * slow * slow) - 300 * fmax(0, waits - 0.1)
-               : spins    ? 240
-                          : 118);
+               job_trains(at) ? 655 * (0.3 + 0.7 * slow * slow) - 300 * fmax(0, waits - 0.1)
+               : spins        ? 240
+                              : 118);
 }
 
 static void set_memory(struct gpu_story *g, int at)
 {
-    double read = !between(at, STOP_AT, BACK_AT + 2) ? 1 : fmax(0, (at - READ_AT + 1) / 7.0);
+    double read = !is_between(at, STOP_AT, BACK_AT + 2) ? 1 : fmax(0, (at - READ_AT + 1) / 7.0);
 
     g->used = 2.6 * GIB + (MEMORY_USED - 2.6 * GIB) * read;
     g->free = MEMORY - g->used - 0.6 * GIB;
@@ -191,8 +191,8 @@ static void move_gpus(struct story *s, int at)
         set_load(s, g, at);
         set_memory(g, at);
         move_heat(g, i, at);
-        g->lost = i == LOST_GPU && between(at, LOST_AT, BACK_AT);
-        g->busy *= 1 + noise(s, 0.01);
+        g->lost = i == LOST_GPU && is_between(at, LOST_AT, BACK_AT);
+        g->busy *= 1 + noise_of(s, 0.01);
     }
 }
 
@@ -351,25 +351,25 @@ static void put_gpu(struct story *s, int gpu)
 
 static const char *job_state(int at)
 {
-    return trains(at) ? "running" : at < STOP_AT ? "waiting" : "restarting";
+    return job_trains(at) ? "running" : at < STOP_AT ? "waiting" : "restarting";
 }
 
 static void move_job(struct story *s, int at, int64_t time_ns)
 {
-    if (trains(at))
+    if (job_trains(at))
         s->step += 1 / s->step_s;
     if (at == BACK_AT)
         s->restarts++;
     if (at == TRAIN_AT)
         s->step = s->checkpoint_step;
-    if (trains(at) && at % 25 == 5) {
+    if (job_trains(at) && at % 25 == 5) {
         s->checkpoint_step = floor(s->step);
         s->checkpoint_ns = time_ns;
     }
-    s->disk_bytes += at % 25 == 5 && trains(at)       ? 1.6e10
-                     : between(at, READ_AT, TRAIN_AT) ? 8e9
-                                                      : 2e6;
-    s->net_bytes += 3e6 + noise(s, 1e6);
+    s->disk_bytes += at % 25 == 5 && job_trains(at)      ? 1.6e10
+                     : is_between(at, READ_AT, TRAIN_AT) ? 8e9
+                                                         : 2e6;
+    s->net_bytes += 3e6 + noise_of(s, 1e6);
 }
 
 static double middle_busy(const struct story *s)
@@ -398,14 +398,14 @@ static void put_job(struct story *s, int at, int64_t time_ns)
     put_value(s, s->jobs, "job.step", l, 3, floor(s->step));
     put_value(s, s->jobs, "job.steps", l, 3, 250000);
     put_value(s, s->jobs, "job.restarts", l, 3, s->restarts);
-    put_value(s, s->jobs, "job.report_age", l, 3, trains(at) ? 0.4 : at - LOST_AT);
+    put_value(s, s->jobs, "job.report_age", l, 3, job_trains(at) ? 0.4 : at - LOST_AT);
     put_value(s, s->jobs, "job.checkpoint_step", l, 3, s->checkpoint_step);
     put_value(s, s->jobs, "job.checkpoint_age", l, 3, (double)(time_ns - s->checkpoint_ns) * 1e-9);
-    if (!trains(at))
+    if (!job_trains(at))
         return;
     put_value(s, s->jobs, "job.step_seconds", l, 3, s->step_s);
     put_value(s, s->jobs, "job.tokens_per_second", l, 3, STEP_TOKENS / s->step_s);
-    put_value(s, s->jobs, "job.loss", l, 3, 1.9 + 0.6 * exp(-s->step / 3000) + noise(s, 0.02));
+    put_value(s, s->jobs, "job.loss", l, 3, 1.9 + 0.6 * exp(-s->step / 3000) + noise_of(s, 0.02));
     put_value(s, s->jobs, "job.mfu", l, 3, 0.47 / s->step_s);
     l[4].value = l[5].value = number;
     for (int i = 0; i < STORY_GPUS; i++) {
@@ -433,11 +433,11 @@ static void put_job_doc(struct story *s, int at, int64_t time_ns)
         json_kv_str(&w, "state", job_state(at));
         json_kv_num(&w, "updated", (double)(time_ns / 1000000000));
         json_kv_num(&w, "step", floor(s->step));
-        json_kv_num(&w, "step_seconds", trains(at) ? s->step_s : (double)NAN);
+        json_kv_num(&w, "step_seconds", job_trains(at) ? s->step_s : (double)NAN);
         json_kv_num(&w, "rank", i);
         json_kv_num(&w, "world_size", STORY_GPUS);
         json_kv_num(&w, "gpu", i);
-        json_kv_num(&w, "busy_seconds", trains(at) ? s->gpus[i].busy : (double)NAN);
+        json_kv_num(&w, "busy_seconds", job_trains(at) ? s->gpus[i].busy : (double)NAN);
         json_obj_end(&w);
     }
     json_arr_end(&w);
@@ -454,11 +454,11 @@ static void put_host(struct story *s, int at)
     };
     struct telemetry_label disk[] = { { "device", "nvme0n1" } };
 
-    put_value(s, s->host, "host.cpu.util", NULL, 0, (trains(at) ? 21 : 4) + noise(s, 2));
+    put_value(s, s->host, "host.cpu.util", NULL, 0, (job_trains(at) ? 21 : 4) + noise_of(s, 2));
     put_value(s, s->host, "host.cpu.count", NULL, 0, 192);
-    put_value(s, s->host, "host.load1", NULL, 0, (trains(at) ? 38 : 12) + noise(s, 2));
+    put_value(s, s->host, "host.load1", NULL, 0, (job_trains(at) ? 38 : 12) + noise_of(s, 2));
     put_value(s, s->host, "host.mem.total", NULL, 0, 2048 * GIB);
-    put_value(s, s->host, "host.mem.available", NULL, 0, (1630 + noise(s, 4)) * GIB);
+    put_value(s, s->host, "host.mem.available", NULL, 0, (1630 + noise_of(s, 4)) * GIB);
     put_value(s, s->host, "net.rx_bytes", l, ARRAY_SIZE(l), s->net_bytes);
     put_value(s, s->host, "net.tx_bytes", l, ARRAY_SIZE(l), s->net_bytes * 0.7);
     put_value(s, s->host, "mount.size", l + 1, ARRAY_SIZE(l) - 1, 3400 * GIB);
@@ -470,8 +470,8 @@ static void put_host(struct story *s, int at)
 static void put_model(struct story *s, int at)
 {
     struct telemetry_label l[] = { { "model", "bge-small-en-v1.5" }, { "device", "cpu" } };
-    bool busy = between(at, BUSY_AT, BUSY_END);
-    double asked = busy ? 410 + noise(s, 30) : 40 + noise(s, 6);
+    bool busy = is_between(at, BUSY_AT, BUSY_END);
+    double asked = busy ? 410 + noise_of(s, 30) : 40 + noise_of(s, 6);
 
     s->requests += round(asked);
     s->tokens += round(asked) * 23;
@@ -479,16 +479,17 @@ static void put_model(struct story *s, int at)
     put_value(s, s->models, "model.requests", l, 2, s->requests);
     put_value(s, s->models, "model.tokens", l, 2, s->tokens);
     put_value(s, s->models, "model.errors", l, 2, 0);
-    put_value(s, s->models, "model.queue", l, 2, busy ? floor(9 + noise(s, 5)) : 0);
-    put_value(s, s->models, "model.latency.p50", l, 2, (busy ? 9.1 : 3.6) / 1e3 + noise(s, 3e-4));
-    put_value(s, s->models, "model.latency.p99", l, 2, (busy ? 31 : 9.2) / 1e3 + noise(s, 1e-3));
+    put_value(s, s->models, "model.queue", l, 2, busy ? floor(9 + noise_of(s, 5)) : 0);
+    put_value(s, s->models, "model.latency.p50", l, 2,
+              (busy ? 9.1 : 3.6) / 1e3 + noise_of(s, 3e-4));
+    put_value(s, s->models, "model.latency.p99", l, 2, (busy ? 31 : 9.2) / 1e3 + noise_of(s, 1e-3));
     put_value(s, s->models, "model.memory", l, 2, 133466112);
 }
 
 /* ---- what happened */
 
-static void tell(struct story *s, enum telemetry_event_kind kind, int gpu, int code,
-                 int64_t time_ns, const char *text)
+static void tell_event(struct story *s, enum telemetry_event_kind kind, int gpu, int code,
+                       int64_t time_ns, const char *text)
 {
     struct telemetry_event e = { .time_ns = time_ns, .kind = kind, .gpu = gpu, .code = code };
 
@@ -501,13 +502,13 @@ static void tell_events(struct story *s, int at, int64_t time_ns)
     if (at == LOST_AT) {
         s->xids++;
         s->gpus[LOST_GPU].xid = 79;
-        tell(s, TELEMETRY_EVENT_XID, LOST_GPU, 79, time_ns,
-             "XID 79 on GPU 5 (0000:C3:00): GPU has fallen off the bus");
-        tell(s, TELEMETRY_EVENT_GPU, LOST_GPU, 0, time_ns,
-             "GPU 5 00000000:C3:00.0 is lost: the driver no longer reaches it");
+        tell_event(s, TELEMETRY_EVENT_XID, LOST_GPU, 79, time_ns,
+                   "XID 79 on GPU 5 (0000:C3:00): GPU has fallen off the bus");
+        tell_event(s, TELEMETRY_EVENT_GPU, LOST_GPU, 0, time_ns,
+                   "GPU 5 00000000:C3:00.0 is lost: the driver no longer reaches it");
     }
     if (at == BACK_AT)
-        tell(s, TELEMETRY_EVENT_GPU, LOST_GPU, 0, time_ns, "GPU 5 00000000:C3:00.0 is back");
+        tell_event(s, TELEMETRY_EVENT_GPU, LOST_GPU, 0, time_ns, "GPU 5 00000000:C3:00.0 is back");
 }
 
 static const struct telemetry_label demo_version = { "version", "demo" };

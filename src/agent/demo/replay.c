@@ -62,7 +62,7 @@ static bool on_batch(void *arg, unsigned source, int64_t time_ns)
 
 /* ---- records */
 
-static bool take(struct play *y, size_t len)
+static bool take_bytes(struct play *y, size_t len)
 {
     char *to = buf_reserve(&y->p->record, len);
 
@@ -77,7 +77,7 @@ static bool take_head(struct play *y)
 {
     int c;
 
-    if (!take(y, PLAY_HEAD_BYTES))
+    if (!take_bytes(y, PLAY_HEAD_BYTES))
         return false;
     do {
         c = getc(y->file);
@@ -91,11 +91,11 @@ static bool take_record(struct play *y)
 {
     uint32_t len;
 
-    if (!take(y, PLAY_RECORD_HEAD))
+    if (!take_bytes(y, PLAY_RECORD_HEAD))
         return false;
     const unsigned char *h = (const unsigned char *)y->p->record.data;
     len = (uint32_t)h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 | (uint32_t)h[3] << 24;
-    return len <= STREAM_RECORD_MAX && take(y, len);
+    return len <= STREAM_RECORD_MAX && take_bytes(y, len);
 }
 
 static void rewind_play(struct play *y)
@@ -129,7 +129,7 @@ static enum rc to_mark(struct play *y, struct err *err)
 /* ---- opening */
 
 /* How long it is, and from when. */
-static enum rc survey(struct player *p, struct err *err)
+static enum rc survey_file(struct player *p, struct err *err)
 {
     struct telemetry *t = telemetry_new(0);
     struct play y = {
@@ -219,7 +219,7 @@ enum rc player_open(struct agent *a, struct err *err)
         return RC_OK;
     }
     buf_init(&p->record, STREAM_RECORD_MAX + STREAM_HEAD_MAX);
-    rc = survey(p, err);
+    rc = survey_file(p, err);
     if (rc != RC_OK)
         return rc;
     take_host(p);

@@ -21,7 +21,7 @@ struct detect_run {
     char *argv[6], **envp; /* made before the fork */
 };
 
-/* In the child, between fork and exec: system calls alone. */
+/* In the child, between fork and exec: only system calls. */
 static void run_detect(struct child_link *l, void *arg)
 {
     const struct detect_run *r = arg;
@@ -39,7 +39,7 @@ static void run_detect(struct child_link *l, void *arg)
 
 /* Our environment with the driver's library that the agent was given; one that is to leave the
  * driver alone gets a name that no library has.  A capture has its own answers. */
-static char **environment(const struct agent *a, char **out_library)
+static char **make_environment(const struct agent *a, char **out_library)
 {
     const char *library = !a->o.no_gpu ? a->o.gpu.nvml : a->o.gpu.root_path ? NULL : "none";
     struct buf b = { 0 };
@@ -72,7 +72,7 @@ void inventory_take(struct agent *a, struct telemetry *t)
         r.argv[3] = (char *)"--root";
         r.argv[4] = (char *)(uintptr_t)a->o.gpu.root_path;
     }
-    r.envp = environment(a, &library);
+    r.envp = make_environment(a, &library);
     buf_init(&out, TELEMETRY_DOC_MAX);
     if (child_run(run_detect, &r, INVENTORY_STALL_MS, &out, &rep, &err) == RC_OK && rep.finished &&
         out.len && !out.over)

@@ -42,7 +42,7 @@ struct scraper {
 
 /* ---- one request */
 
-static enum rc fetch(struct scraper *s, const struct scrape_target *t, struct err *err)
+static enum rc fetch_text(struct scraper *s, const struct scrape_target *t, struct err *err)
 {
     struct url u;
     struct web_request q = { .to = &u,
@@ -70,13 +70,13 @@ static enum rc fetch(struct scraper *s, const struct scrape_target *t, struct er
     return rc;
 }
 
-static void ask(struct scraper *s, struct scrape_target *t)
+static void scrape_one(struct scraper *s, struct scrape_target *t)
 {
     /* /health tells of our own server: it is asked as often as ever */
     int64_t begun = clock_mono_ns(),
             longest = (str_eq(t->name, "serve") ? SCRAPE_PERIOD_MS : SCRAPE_WAIT_MS_MAX) * AGENT_MS;
     struct err err = { 0 };
-    enum rc rc = fetch(s, t, &err);
+    enum rc rc = fetch_text(s, t, &err);
 
     if (rc == RC_OK && str_eq(t->name, "dcgm"))
         rc = dcgm_take(s->a, s->t, buf_str(&s->reply.body), s->reply.body.len, &err);
@@ -124,7 +124,7 @@ static void *scrape_main(void *arg)
         if (t) {
             s->asked = t;
             pthread_mutex_unlock(&s->lock);
-            ask(s, t);
+            scrape_one(s, t);
             pthread_mutex_lock(&s->lock);
             s->asked = NULL;
             pthread_cond_broadcast(&s->change);
@@ -146,7 +146,7 @@ static void target_free(struct scrape_target *t)
 }
 
 /* As source `as`; NULL: app:HOST:PORT/PATH. */
-static void add(struct scraper *s, const char *as, const char *url)
+static void add_target(struct scraper *s, const char *as, const char *url)
 {
     struct buf name = { 0 };
     struct url u;
@@ -165,14 +165,14 @@ static void add(struct scraper *s, const char *as, const char *url)
     s->list[s->count++]->name = buf_take(&name);
 }
 
-static void fill(struct scraper *s, const struct agent_opts *o)
+static void fill_targets(struct scraper *s, const struct agent_opts *o)
 {
     if (o->serve_url)
-        add(s, "serve", o->serve_url);
+        add_target(s, "serve", o->serve_url);
     if (o->dcgm_url)
-        add(s, "dcgm", o->dcgm_url);
+        add_target(s, "dcgm", o->dcgm_url);
     for (size_t i = 0; o->scrape && o->scrape[i]; i++)
-        add(s, NULL, o->scrape[i]);
+        add_target(s, NULL, o->scrape[i]);
 }
 
 void scrape_reload(struct agent *a, const struct agent_opts *o)
@@ -186,7 +186,7 @@ void scrape_reload(struct agent *a, const struct agent_opts *o)
         pthread_cond_wait(&s->change, &s->lock);
     while (s->count)
         target_free(s->list[--s->count]);
-    fill(s, o);
+    fill_targets(s, o);
     pthread_cond_broadcast(&s->change);
     pthread_mutex_unlock(&s->lock);
 }
@@ -225,7 +225,7 @@ enum rc scrape_start(struct agent *a, struct err *err)
     s->t = a->feeds[feed_add(a, SCRAPE_SERIES)].t;
     pthread_mutex_init(&s->lock, NULL);
     clock_cond_init(&s->change);
-    fill(s, &a->o);
+    fill_targets(s, &a->o);
     a->scraper = s;
     rc = thread_start(&s->thread, scrape_main, s, err);
     s->on = rc == RC_OK;

@@ -3,7 +3,7 @@
  *
  * Sources of one lane are called in turn when their second begins, and write one table.  What asks
  * file systems has a lane of its own: a server that is gone may hold a call for ever, and costs
- * that lane alone.  The sampling thread watches: a source that has not returned for AGENT_HANG_MS
+ * only that thread.  The sampling thread watches: a source that has not returned for AGENT_HANG_MS
  * is told by name, its values become unknown as any silent source's do. */
 #include "agent/agent_int.h"
 

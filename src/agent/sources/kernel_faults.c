@@ -265,7 +265,7 @@ static void add_whose(struct agent *a, struct telemetry_event *e)
     str_make_text(e->text);
 }
 
-static void take(struct agent *a, struct telemetry_event *e, bool of_log)
+static void judge_event(struct agent *a, struct telemetry_event *e, bool of_log)
 {
     bool fresh = faults_judged(a, e->time_ns);
     char bdf[24] = "";
@@ -296,7 +296,7 @@ void faults_take(struct agent *a, struct telemetry_event *e, bool of_log)
         f->held[f->held_count++] = *e;
         return;
     }
-    take(a, e, of_log);
+    judge_event(a, e, of_log);
 }
 
 void faults_turn(struct agent *a, bool end)
@@ -307,6 +307,6 @@ void faults_turn(struct agent *a, bool end)
         return;
     f->released = true;
     for (size_t i = 0; i < f->held_count; i++)
-        take(a, &f->held[i], true);
+        judge_event(a, &f->held[i], true);
     f->held_count = 0;
 }

@@ -65,7 +65,7 @@ static bool label_of(const char *line, const char *name, char *out, size_t cap)
     return true;
 }
 
-static struct model_shown *find(struct models_shown *m, const char *name)
+static struct model_shown *find_model(struct models_shown *m, const char *name)
 {
     for (size_t i = 0; i < m->count; i++)
         if (str_eq(m->list[i].name, name))
@@ -76,7 +76,7 @@ static struct model_shown *find(struct models_shown *m, const char *name)
     return &m->list[m->count++];
 }
 
-static void add(double *sum, double v)
+static void add_known(double *sum, double v)
 {
     *sum = isnan(*sum) ? v : *sum + v;
 }
@@ -103,7 +103,7 @@ static void take_line(struct models_shown *m, const char *line)
 
     if (!space || !str_to_f64(space + 1, &v) || !label_of(line, "model", model, sizeof(model)))
         return;
-    d = find(m, model);
+    d = find_model(m, model);
     if (!d)
         return;
     d->seen = true;
@@ -117,9 +117,9 @@ static void take_line(struct models_shown *m, const char *line)
         d->tokens = v;
     else if (str_starts(line, "stoker_batch_failures_total{") ||
              str_starts(line, "stoker_queue_dropped_total{"))
-        add(&d->errors, v);
+        add_known(&d->errors, v);
     else if (str_starts(line, "stoker_queue_jobs{"))
-        add(&d->queue, v);
+        add_known(&d->queue, v);
     else if (str_starts(line, "stoker_model_bytes{"))
         d->bytes = v;
     else if (str_starts(line, "stoker_model_state{") &&
@@ -130,8 +130,8 @@ static void take_line(struct models_shown *m, const char *line)
 /* ---- latency */
 
 /* Of the requests between two histograms; NAN: there were none. */
-static double quantile(const struct latency_buckets *old, const struct latency_buckets *now,
-                       double q)
+static double quantile_between(const struct latency_buckets *old, const struct latency_buckets *now,
+                               double q)
 {
     double below = 0, lower = 0, all, want;
 
@@ -153,17 +153,17 @@ static double quantile(const struct latency_buckets *old, const struct latency_b
     return NAN;
 }
 
-static double latency(const struct model_shown *d, double q)
+static double latency_of(const struct model_shown *d, double q)
 {
     size_t oldest = (d->newest + MODELS_KEPT - (d->filled - 1)) % MODELS_KEPT;
 
-    return quantile(d->filled > 1 ? &d->kept[oldest] : NULL, &d->kept[d->newest], q);
+    return quantile_between(d->filled > 1 ? &d->kept[oldest] : NULL, &d->kept[d->newest], q);
 }
 
 /* ---- all */
 
-static void put(struct telemetry *t, unsigned source, const struct model_shown *d,
-                const char *metric, double v)
+static void put_model(struct telemetry *t, unsigned source, const struct model_shown *d,
+                      const char *metric, double v)
 {
     struct telemetry_label l = { "model", d->name };
 
@@ -171,7 +171,7 @@ static void put(struct telemetry *t, unsigned source, const struct model_shown *
         telemetry_set(t, telemetry_series(t, source, telemetry_metric(metric), &l, 1), v);
 }
 
-static void begin(struct model_shown *d)
+static void begin_model(struct model_shown *d)
 {
     d->seen = false;
     d->requests = d->tokens = d->errors = d->queue = d->bytes = d->ready = NAN;
@@ -187,7 +187,7 @@ void models_shown_take(struct models_shown *m, struct telemetry *t, const char *
     char line[MODELS_LINE_MAX];
 
     for (size_t i = 0; i < m->count; i++)
-        begin(&m->list[i]);
+        begin_model(&m->list[i]);
     for (const char *p = text; *p;) {
         const char *end = strchrnul(p, '\n');
         size_t known = m->count;
@@ -197,7 +197,7 @@ void models_shown_take(struct models_shown *m, struct telemetry *t, const char *
             take_line(m, line);
         }
         if (m->count > known) { /* its first line: once more, from clean values */
-            begin(&m->list[known]);
+            begin_model(&m->list[known]);
             take_line(m, line);
         }
         p = *end ? end + 1 : end;
@@ -207,14 +207,14 @@ void models_shown_take(struct models_shown *m, struct telemetry *t, const char *
         const struct model_shown *d = &m->list[i];
         if (!d->seen)
             continue;
-        put(t, source, d, "model.requests", d->requests);
-        put(t, source, d, "model.tokens", d->tokens);
-        put(t, source, d, "model.errors", d->errors);
-        put(t, source, d, "model.queue", d->queue);
-        put(t, source, d, "model.memory", d->bytes);
-        put(t, source, d, "model.ready", d->ready);
-        put(t, source, d, "model.latency.p50", latency(d, 0.5));
-        put(t, source, d, "model.latency.p99", latency(d, 0.99));
+        put_model(t, source, d, "model.requests", d->requests);
+        put_model(t, source, d, "model.tokens", d->tokens);
+        put_model(t, source, d, "model.errors", d->errors);
+        put_model(t, source, d, "model.queue", d->queue);
+        put_model(t, source, d, "model.memory", d->bytes);
+        put_model(t, source, d, "model.ready", d->ready);
+        put_model(t, source, d, "model.latency.p50", latency_of(d, 0.5));
+        put_model(t, source, d, "model.latency.p99", latency_of(d, 0.99));
     }
     telemetry_end(t);
 }

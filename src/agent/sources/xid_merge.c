@@ -71,7 +71,7 @@ bool xids_take(struct agent *a, struct telemetry_event *e, bool of_log)
 
 /* ---- values */
 
-static const char *label(const struct telemetry_series *s, const char *name)
+static const char *label_value(const struct telemetry_series *s, const char *name)
 {
     for (size_t i = 0; i < s->label_count; i++)
         if (str_eq(s->labels[i].name, name))
@@ -85,10 +85,11 @@ static void look_for_gpus(struct agent *a)
 
     for (size_t n = telemetry_count(a->shown); x->looked < n; x->looked++) {
         const struct telemetry_series *s = telemetry_get(a->shown, (uint32_t)x->looked);
-        const char *text = s->metric->entity == TELEMETRY_GPU ? label(s, "gpu") : NULL;
+        const char *text = s->metric->entity == TELEMETRY_GPU ? label_value(s, "gpu") : NULL;
         uint64_t gpu;
 
-        if (!text || !str_to_u64(text, 10, &gpu) || gpu >= XIDS_GPUS_MAX || label(s, "GPU_I_ID"))
+        if (!text || !str_to_u64(text, 10, &gpu) || gpu >= XIDS_GPUS_MAX ||
+            label_value(s, "GPU_I_ID"))
             continue;
         if (str_eq(s->metric->id, "gpu.lost"))
             x->gpus[gpu].lost = (uint32_t)x->looked;

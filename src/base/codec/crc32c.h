@@ -9,7 +9,5 @@
 /* Of `len` bytes behind those that gave `crc`; 0 begins.  crc32c(0, "123456789", 9) is
  * 0xe3069283. */
 uint32_t crc32c(uint32_t crc, const void *p, size_t len);
-/* The same without the instruction: what other machines run, and the test's reference. */
-uint32_t crc32c_plain(uint32_t crc, const void *p, size_t len);
 
 #endif

@@ -145,7 +145,7 @@ struct scaled {
     int exp10; /* 10^exp10 is what the first of its nine digits is worth */
 };
 
-static struct scaled scale(float f)
+static struct scaled scale_float(float f)
 {
     struct scaled s;
     uint32_t bits;
@@ -164,7 +164,8 @@ static struct scaled scale(float f)
 
 /* Puts the multiple of `unit` nearest to s that reads back into *best, if there is one.
  * Written without branches: which way it goes is as random as the numbers are. */
-static inline bool nearest(const struct scaled *s, uint32_t unit, uint32_t *best, bool *unsure)
+static inline bool nearest_digits(const struct scaled *s, uint32_t unit, uint32_t *best,
+                                  bool *unsure)
 {
     uint32_t low = (uint32_t)s->v / unit * unit;
     double down = s->v - (double)low, up = (double)(low + unit) - s->v;
@@ -185,13 +186,13 @@ static size_t print_positive(float f, char *out)
 
     if (f < 1e-12f || f >= 1e9f)
         return print_slow(f, out);
-    struct scaled s = scale(f);
+    struct scaled s = scale_float(f);
     best = (uint32_t)(s.v + 0.5);
-    zeros = nearest(&s, 10, &best, &unsure); /* a multiple of 100 is one of 10 too */
-    zeros += nearest(&s, 100, &best, &unsure);
-    zeros += shorter = nearest(&s, 1000, &best, &unsure);
+    zeros = nearest_digits(&s, 10, &best, &unsure); /* a multiple of 100 is one of 10 too */
+    zeros += nearest_digits(&s, 100, &best, &unsure);
+    zeros += shorter = nearest_digits(&s, 1000, &best, &unsure);
     for (size_t i = 0; shorter && i < sizeof(units) / sizeof(units[0]); i++)
-        zeros += shorter = nearest(&s, units[i], &best, &unsure);
+        zeros += shorter = nearest_digits(&s, units[i], &best, &unsure);
     if (unsure)
         return print_slow(f, out);
     return print_digits(best, DIGITS_MAX - zeros, s.exp10, out);

@@ -3,7 +3,7 @@
  * there is refused in our own words. */
 #include "base/codec/gzip.h"
 
-#include "base/codec/inflate.h"
+#include "base/codec/codec_int.h"
 
 #include <assert.h>
 #include <limits.h>

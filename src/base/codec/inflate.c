@@ -4,7 +4,7 @@
  * A piece of input is read when zlib has used up the one before, a piece of output is written
  * when it has given one.  zlib is never offered room for more than one byte beyond the limit: that
  * byte, which is not written, tells a stream that ends there from one that goes on. */
-#include "base/codec/inflate.h"
+#include "base/codec/codec_int.h"
 
 #include "base/mem.h"
 

@@ -21,8 +21,4 @@ struct inflate_io {
 /* *out_bytes: how many came out. */
 enum rc inflate_stream(const struct inflate_io *io, uint64_t *out_bytes, struct err *err) MUST_USE;
 
-/* zlib's memory: xmalloc's, so that there is no failure to handle. */
-void *zlib_alloc(void *arg, unsigned count, unsigned size);
-void zlib_free(void *arg, void *p);
-
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t turn(uint32_t v, int by)
+static uint32_t rotate_left(uint32_t v, int by)
 {
     return v << by | v >> (32 - by);
 }
@@ -17,7 +17,7 @@ static void mix_block(struct sha1 *s, const uint8_t *p)
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 |
                (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
     for (size_t i = 16; i < 80; i++)
-        w[i] = turn(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+        w[i] = rotate_left(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
     memcpy(v, s->h, sizeof(v));
     for (size_t i = 0; i < 80; i++) {
         if (i < 20) {
@@ -33,10 +33,10 @@ static void mix_block(struct sha1 *s, const uint8_t *p)
             f = v[1] ^ v[2] ^ v[3];
             k = 0xca62c1d6;
         }
-        t = turn(v[0], 5) + f + v[4] + k + w[i];
+        t = rotate_left(v[0], 5) + f + v[4] + k + w[i];
         v[4] = v[3];
         v[3] = v[2];
-        v[2] = turn(v[1], 30);
+        v[2] = rotate_left(v[1], 30);
         v[1] = v[0];
         v[0] = t;
     }

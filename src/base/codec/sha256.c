@@ -2,7 +2,7 @@
 /* Weights of gigabytes pass through here whenever a model is loaded, so the instructions that x86
  * has for it are used where the CPU has them; sha256_plain() is the definition, and the two are
  * compared in tests/unit/test_zip.c. */
-#include "base/codec/sha256.h"
+#include "base/codec/codec_int.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ static const uint32_t k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, int n)
+static uint32_t rotate_right(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
 }
@@ -38,17 +38,20 @@ static void block_plain(uint32_t h[8], const uint8_t *p)
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
 
-        w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] +
-               (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+        w[i] = w[i - 16] + (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) + w[i - 7] +
+               (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
     }
     memcpy(v, h, sizeof(v));
     for (size_t i = 0; i < 64; i += 8) /* the letters move on by one a round: at(0) is A */
         for (size_t n = 0; n < 8; n++) {
 #define at(letter) v[((letter) + 8 - n) % 8]
-            uint32_t t1 = at(7) + (turn(at(4), 6) ^ turn(at(4), 11) ^ turn(at(4), 25)) +
-                          ((at(4) & at(5)) ^ (~at(4) & at(6))) + k[i + n] + w[i + n];
-            uint32_t t2 = (turn(at(0), 2) ^ turn(at(0), 13) ^ turn(at(0), 22)) +
-                          ((at(0) & at(1)) ^ (at(0) & at(2)) ^ (at(1) & at(2)));
+            uint32_t t1 =
+                at(7) +
+                (rotate_right(at(4), 6) ^ rotate_right(at(4), 11) ^ rotate_right(at(4), 25)) +
+                ((at(4) & at(5)) ^ (~at(4) & at(6))) + k[i + n] + w[i + n];
+            uint32_t t2 =
+                (rotate_right(at(0), 2) ^ rotate_right(at(0), 13) ^ rotate_right(at(0), 22)) +
+                ((at(0) & at(1)) ^ (at(0) & at(2)) ^ (at(1) & at(2)));
 
             at(3) += t1;
             at(7) = t1 + t2;

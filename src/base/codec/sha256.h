@@ -16,7 +16,6 @@ struct sha256 {
 };
 
 void sha256_init(struct sha256 *s);
-void sha256_plain(struct sha256 *s); /* the same, in plain C on every machine: for tests */
 void sha256_add(struct sha256 *s, const void *p, size_t len);
 void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]);
 const char *sha256_hex(const uint8_t sum[SHA256_BYTES], char out[SHA256_HEX]); /* lower case */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static const void *at(const void *obj, size_t off)
+static const void *member_at(const void *obj, size_t off)
 {
     return (const char *)obj + off;
 }
@@ -19,12 +19,12 @@ static void *at_mut(void *obj, size_t off)
 
 static size_t list_count(const struct field *f, const void *obj)
 {
-    return *(const size_t *)at(obj, f->count_off);
+    return *(const size_t *)member_at(obj, f->count_off);
 }
 
 static void write_list(struct json_out *w, const struct field *f, const void *obj)
 {
-    const void *items = *(const void *const *)at(obj, f->off);
+    const void *items = *(const void *const *)member_at(obj, f->off);
 
     json_arr(w);
     for (size_t i = 0; i < list_count(f, obj); i++) {
@@ -33,7 +33,7 @@ static void write_list(struct json_out *w, const struct field *f, const void *ob
         else if (f->kind == FIELD_INTS)
             json_add_maybe(w, ((const struct maybe *)items)[i]);
         else
-            fields_write(w, f->sub, at(items, i * f->sub->size));
+            fields_write(w, f->sub, member_at(items, i * f->sub->size));
     }
     json_arr_end(w);
 }
@@ -41,7 +41,7 @@ static void write_list(struct json_out *w, const struct field *f, const void *ob
 /* A report's number as a double; NaN: unknown. */
 static double number_of(const struct field *f, const void *obj)
 {
-    const void *p = at(obj, f->off);
+    const void *p = member_at(obj, f->off);
     double v = f->kind == FIELD_F64   ? *(const double *)p
                : f->kind == FIELD_I32 ? *(const int32_t *)p
                : f->kind == FIELD_I64 ? (double)*(const int64_t *)p
@@ -59,7 +59,7 @@ static bool is_number(const struct field *f)
 /* NULL: unknown. */
 static const char *string_of(const struct field *f, const void *obj)
 {
-    const void *p = at(obj, f->off);
+    const void *p = member_at(obj, f->off);
 
     return f->kind == FIELD_CHARS  ? p
            : f->kind == FIELD_NAME ? f->names[*(const unsigned *)p]
@@ -70,13 +70,13 @@ static const char *string_of(const struct field *f, const void *obj)
 static bool is_unknown(const struct field *f, const void *obj)
 {
     if (f->kind == FIELD_STRUCT)
-        return is_unknown(&f->sub->rows[0], at(obj, f->off));
+        return is_unknown(&f->sub->rows[0], member_at(obj, f->off));
     return is_number(f) ? !isfinite(number_of(f, obj)) : f->kind == FIELD_STR && !string_of(f, obj);
 }
 
 static void write_number(struct json_out *w, const struct field *f, const void *obj)
 {
-    const void *p = at(obj, f->off);
+    const void *p = member_at(obj, f->off);
 
     if (f->kind == FIELD_F64 || is_unknown(f, obj))
         json_add_num(w, number_of(f, obj));
@@ -86,7 +86,7 @@ static void write_number(struct json_out *w, const struct field *f, const void *
 
 static void write_value(struct json_out *w, const struct field *f, const void *obj)
 {
-    const void *p = at(obj, f->off);
+    const void *p = member_at(obj, f->off);
     struct maybe m;
 
     switch (f->kind) {
@@ -213,7 +213,7 @@ void fields_print(struct buf *out, const struct term *term, const struct field_t
     fields_columns(table, t);
     for (size_t i = 0; i < count; i++) {
         table_row(table);
-        fields_cells(table, t, at(rows, i * t->size),
+        fields_cells(table, t, member_at(rows, i * t->size),
                      chosen >= 0 && (size_t)chosen == i ? COLOUR_BOLD : COLOUR_NONE);
     }
     table_print(table, term, 0, out);

@@ -147,7 +147,7 @@ enum { FIELDS_ARRAY_MAX = 65536 }; /* elements read into one array */
     }
 
 void fields_write(struct json_out *w, const struct field_table *t, const void *obj);
-/* The members alone, for a caller that opened the object and adds its own. */
+/* Only the members, for a caller that opened the object and adds its own. */
 void fields_write_members(struct json_out *w, const struct field_table *t, const void *obj);
 /* The whole document: its schema tag (the name of the table), the members, a line feed. */
 void fields_write_report(struct buf *out, const struct field_table *t, const void *obj);

@@ -33,7 +33,7 @@ static enum rc fail_at(struct parser *ps, const char *at, const char *what)
     return err_set(ps->err, RC_PARSE, "line %zu, column %zu: %s", line, col, what);
 }
 
-static enum rc fail(struct parser *ps, const char *what)
+static enum rc parse_fail(struct parser *ps, const char *what)
 {
     return fail_at(ps, ps->p, what);
 }
@@ -44,7 +44,7 @@ static void skip_space(struct parser *ps)
         ps->p++;
 }
 
-static int hex4(const char *p, const char *end, uint32_t *out)
+static int hex4_read(const char *p, const char *end, uint32_t *out)
 {
     uint32_t v = 0;
 
@@ -66,15 +66,15 @@ static enum rc read_unicode(struct parser *ps, char **w)
 {
     uint32_t c, low;
 
-    if (hex4(ps->p, ps->end, &c))
-        return fail(ps, "\\u needs four hex digits");
+    if (hex4_read(ps->p, ps->end, &c))
+        return parse_fail(ps, "\\u needs four hex digits");
     ps->p += 4;
     if (c >= 0xdc00 && c < 0xe000)
-        return fail(ps, "low surrogate without a high one");
+        return parse_fail(ps, "low surrogate without a high one");
     if (c >= 0xd800 && c < 0xdc00) {
         if (ps->end - ps->p < 6 || ps->p[0] != '\\' || ps->p[1] != 'u' ||
-            hex4(ps->p + 2, ps->end, &low) || low < 0xdc00 || low >= 0xe000)
-            return fail(ps, "high surrogate without a low one");
+            hex4_read(ps->p + 2, ps->end, &low) || low < 0xdc00 || low >= 0xe000)
+            return parse_fail(ps, "high surrogate without a low one");
         ps->p += 6;
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
@@ -88,14 +88,14 @@ static enum rc read_escape(struct parser *ps, char **w)
     const char *hit;
 
     if (ps->p == ps->end)
-        return fail(ps, "text ends inside a string");
+        return parse_fail(ps, "text ends inside a string");
     if (*ps->p == 'u') {
         ps->p++;
         return read_unicode(ps, w);
     }
     hit = *ps->p ? strchr(from, *ps->p) : NULL;
     if (!hit)
-        return fail(ps, "unknown escape in a string");
+        return parse_fail(ps, "unknown escape in a string");
     *(*w)++ = to[hit - from];
     ps->p++;
     return RC_OK;
@@ -137,10 +137,10 @@ static enum rc read_string(struct parser *ps, const char **out, size_t *out_len)
             continue;
         }
         if (c < 0x20)
-            return fail(ps, "control character in a string");
+            return parse_fail(ps, "control character in a string");
         n = utf8_decode(ps->p, (size_t)(close - ps->p), &cp);
         if (!n)
-            return fail(ps, "string is not UTF-8");
+            return parse_fail(ps, "string is not UTF-8");
         memcpy(w, ps->p, n);
         w += n;
         ps->p += n;
@@ -168,11 +168,11 @@ static enum rc read_number(struct parser *ps, struct json *v)
     mark = p;
     p = skip_digits(p, ps->end);
     if (p == mark || (*mark == '0' && p - mark > 1))
-        return fail(ps, "malformed number");
+        return parse_fail(ps, "malformed number");
     if (p < ps->end && *p == '.') {
         mark = ++p;
         if ((p = skip_digits(p, ps->end)) == mark)
-            return fail(ps, "malformed number");
+            return parse_fail(ps, "malformed number");
     }
     if (p < ps->end && (*p == 'e' || *p == 'E')) {
         p++;
@@ -180,7 +180,7 @@ static enum rc read_number(struct parser *ps, struct json *v)
             p++;
         mark = p;
         if ((p = skip_digits(p, ps->end)) == mark)
-            return fail(ps, "malformed number");
+            return parse_fail(ps, "malformed number");
     }
     v->type = JSON_NUM;
     v->len = (size_t)(p - start);
@@ -205,11 +205,11 @@ static enum rc skip_container(struct parser *ps, struct json *v)
             const char *close = string_end(ps->p + 1, ps->end);
 
             if (!close)
-                return fail(ps, "string without an end");
+                return parse_fail(ps, "string without an end");
             ps->p = close;
         } else if (*ps->p == '{' || *ps->p == '[') {
             if (depth++ == JSON_DEPTH_MAX)
-                return fail(ps, "nested too deeply");
+                return parse_fail(ps, "nested too deeply");
         } else if (--depth == 0) {
             v->text = open;
             v->len = (size_t)(++ps->p - open);
@@ -234,7 +234,7 @@ static enum rc read_value(struct parser *ps, struct json *v)
 {
     skip_space(ps);
     if (ps->p == ps->end)
-        return fail(ps, "text ends where a value should be");
+        return parse_fail(ps, "text ends where a value should be");
     switch (*ps->p) {
     case '{':
     case '[':
@@ -258,7 +258,7 @@ static enum rc read_value(struct parser *ps, struct json *v)
         if (*ps->p == '-' || isdigit((unsigned char)*ps->p))
             return read_number(ps, v);
     }
-    return fail(ps, "expected a value");
+    return parse_fail(ps, "expected a value");
 }
 
 struct level {
@@ -281,7 +281,7 @@ static enum rc next_element(struct parser *ps, bool object, bool begun, const ch
     }
     if (begun) {
         if (ps->p == ps->end || *ps->p != ',')
-            return fail(ps, object ? "expected ',' or '}'" : "expected ',' or ']'");
+            return parse_fail(ps, object ? "expected ',' or '}'" : "expected ',' or ']'");
         ps->p++;
         skip_space(ps);
     }
@@ -289,12 +289,12 @@ static enum rc next_element(struct parser *ps, bool object, bool begun, const ch
     if (!object)
         return RC_OK;
     if (ps->p == ps->end || *ps->p != '"')
-        return fail(ps, "expected a member name in quotes");
+        return parse_fail(ps, "expected a member name in quotes");
     if (read_string(ps, out_key, &len))
         return RC_PARSE;
     skip_space(ps);
     if (ps->p == ps->end || *ps->p != ':')
-        return fail(ps, "expected ':'");
+        return parse_fail(ps, "expected ':'");
     ps->p++;
     return RC_OK;
 }
@@ -348,7 +348,7 @@ static enum rc read_child(struct parser *ps, struct level *l, size_t depth, stru
     if (!more)
         return RC_OK;
     if (++ps->values > JSON_VALUES_MAX)
-        return fail(ps, "too many values");
+        return parse_fail(ps, "too many values");
     child = arena_new(ps->a, struct json);
     child->key = key;
     if (handed_over(ps, l->v, child, depth) ? hand_over(ps, child) : read_value(ps, child))
@@ -363,7 +363,7 @@ static enum rc read_child(struct parser *ps, struct level *l, size_t depth, stru
     return RC_OK;
 }
 
-static enum rc parse(struct parser *ps, struct json **out)
+static enum rc parse_value(struct parser *ps, struct json **out)
 {
     struct level stack[JSON_DEPTH_MAX];
     struct json *root = arena_new(ps->a, struct json), *v = root;
@@ -374,7 +374,7 @@ static enum rc parse(struct parser *ps, struct json **out)
     for (;;) {
         if (v && (v->type == JSON_OBJ || v->type == JSON_ARR) && !v->text) {
             if (depth == JSON_DEPTH_MAX)
-                return fail(ps, "nested too deeply");
+                return parse_fail(ps, "nested too deeply");
             stack[depth++] = (struct level){ .v = v };
         }
         if (!depth)
@@ -386,7 +386,7 @@ static enum rc parse(struct parser *ps, struct json **out)
     }
     skip_space(ps);
     if (ps->p != ps->end)
-        return fail(ps, "text after the end of the document");
+        return parse_fail(ps, "text after the end of the document");
     *out = root;
     return RC_OK;
 }
@@ -396,7 +396,7 @@ enum rc json_parse(struct arena *a, const char *text, size_t len, struct json **
 {
     struct parser ps = { .a = a, .text = text, .p = text, .end = text + len, .err = err };
 
-    return parse(&ps, out);
+    return parse_value(&ps, out);
 }
 
 enum rc json_parse_reading(struct arena *a, const char *text, size_t len,
@@ -405,7 +405,7 @@ enum rc json_parse_reading(struct arena *a, const char *text, size_t len,
     struct parser ps = {
         .a = a, .text = text, .p = text, .end = text + len, .reader = r, .err = err
     };
-    enum rc rc = parse(&ps, out);
+    enum rc rc = parse_value(&ps, out);
 
     return rc && err && err->code ? err->code : rc;
 }
@@ -440,7 +440,7 @@ enum rc json_walk_enter(struct json_walk *w, struct json_walk *out_inner, bool *
         return RC_PARSE;
     skip_space(&ps);
     if (*out_more && (ps.p == ps.end || *ps.p != '['))
-        return fail(&ps, "expected an array");
+        return parse_fail(&ps, "expected an array");
     w->p = ps.p;
     w->begun = true;
     if (*out_more)

@@ -2,7 +2,7 @@
 #include "base/text/table.h"
 
 #include "base/mem.h"
-#include "base/text/utf8.h"
+#include "base/text/text_int.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static size_t row_cells(const struct table *t, size_t row)
     return end - t->rows[row];
 }
 
-static void measure(const struct table *t, size_t width[TABLE_COLS_MAX])
+static void measure_columns(const struct table *t, size_t width[TABLE_COLS_MAX])
 {
     for (size_t c = 0; c < t->cols_count; c++)
         width[c] = utf8_width(t->cols[c].title);
@@ -111,7 +111,8 @@ static bool can_give(int flags, size_t width, bool all)
 
 /* Takes from the widest shrinkable column, or from any of text when `all`, until the row fits
  * or none can give. */
-static void shrink(const struct table *t, size_t room, bool all, size_t width[TABLE_COLS_MAX])
+static void shrink_columns(const struct table *t, size_t room, bool all,
+                           size_t width[TABLE_COLS_MAX])
 {
     for (;;) {
         size_t total = 0, widest = t->cols_count;
@@ -169,7 +170,7 @@ static void add_cell(struct buf *out, const struct term *term, const char *text,
 }
 
 /* Bytes of the words at the front of `text` that fit into `room`; a longer word is cut. */
-static size_t fitting(const char *text, size_t room)
+static size_t fitting_bytes(const char *text, size_t room)
 {
     size_t len = strlen(text), at = 0, used = 0, space = 0;
 
@@ -194,7 +195,7 @@ static void add_wrapped(struct buf *out, const struct term *term, const struct c
     bool first = true;
 
     do {
-        size_t n = fitting(text, width), shown = n;
+        size_t n = fitting_bytes(text, width), shown = n;
 
         while (shown && text[shown - 1] == ' ')
             shown--;
@@ -241,10 +242,10 @@ void table_print(const struct table *t, const struct term *term, int indent, str
     size_t width[TABLE_COLS_MAX];
     bool titled = false;
 
-    measure(t, width);
+    measure_columns(t, width);
     if (term->width > indent) {
-        shrink(t, (size_t)(term->width - indent), false, width);
-        shrink(t, (size_t)(term->width - indent), true, width);
+        shrink_columns(t, (size_t)(term->width - indent), false, width);
+        shrink_columns(t, (size_t)(term->width - indent), true, width);
     }
     for (size_t c = 0; c < t->cols_count; c++) {
         head[c] = (struct cell){ .text = t->cols[c].title, .colour = COLOUR_DIM };

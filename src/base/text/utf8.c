@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/text/utf8.h"
+#include "base/text/text_int.h"
 
 #include <string.h>
 

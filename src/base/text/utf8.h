@@ -15,7 +15,6 @@ bool utf8_is_valid(const char *s, size_t len);
 size_t utf8_encode(uint32_t c, char out[4]);
 /* Terminal columns of a string, counted as one a code point. */
 size_t utf8_width(const char *s);
-size_t utf8_width_n(const char *s, size_t len);
 /* Columns of the first character (0 when it combines, 2 when it is wide) and its bytes. */
 size_t utf8_columns(const char *s, size_t len, size_t *out_step);
 

@@ -3,12 +3,13 @@
  *
  * Invariants: a slot is on the free list exactly when `busy` is false; a busy slot is
  * waiting for its turn to connect (on the waiting list, fd -1), connecting, or talking.
- * Requests end in end_request() alone.  Slots that end outside of an event (their time is
+ * Requests end only in end_request().  Slots that end outside of an event (their time is
  * over) are swept now and then, which costs one pass over the busy ones. */
 #include "os/net/client.h"
 
 #include "base/mem.h"
 #include "os/clock.h"
+#include "os/net/net_int.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -241,7 +242,7 @@ static void end_request(struct client *c, struct slot *s, enum client_fault faul
     c->on_done(c->arg, &d);
 }
 
-static bool watch(struct client *c, struct slot *s, int op, uint32_t events)
+static bool watch_slot(struct client *c, struct slot *s, int op, uint32_t events)
 {
     struct epoll_event e = { .events = events, .data.u64 = (uint64_t)(s - c->slots) };
 
@@ -258,7 +259,7 @@ static void start_connecting(struct client *c, struct slot *s)
     }
     s->connecting = s->writing = true;
     c->connecting++;
-    if (!watch(c, s, EPOLL_CTL_ADD, EPOLLIN | EPOLLOUT | EPOLLRDHUP))
+    if (!watch_slot(c, s, EPOLL_CTL_ADD, EPOLLIN | EPOLLOUT | EPOLLRDHUP))
         end_request(c, s, CLIENT_CONNECT, errno);
 }
 
@@ -270,7 +271,7 @@ static void begin_request(struct slot *s)
 }
 
 /* The kept connection had ended: once more, on a new one. */
-static void resend(struct client *c, struct slot *s)
+static void resend_request(struct client *c, struct slot *s)
 {
     drop_connection(c, s);
     begin_request(s);
@@ -286,7 +287,7 @@ static void connection_broke(struct client *c, struct slot *s, int sys)
     else if (s->connecting)
         end_request(c, s, CLIENT_CONNECT, sys);
     else if (s->used && !s->resent && !reply_begun(&s->reply))
-        resend(c, s);
+        resend_request(c, s);
     else
         end_request(c, s, CLIENT_RESET, sys);
 }
@@ -301,7 +302,7 @@ static void write_some(struct client *c, struct slot *s)
             continue;
         if (n < 0 && errno == EAGAIN) {
             if (!s->writing)
-                (void)watch(c, s, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+                (void)watch_slot(c, s, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
             s->writing = true;
             return;
         }
@@ -315,7 +316,7 @@ static void write_some(struct client *c, struct slot *s)
         c->counts.bytes_out += (uint64_t)n;
     }
     if (s->writing)
-        (void)watch(c, s, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
+        (void)watch_slot(c, s, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
     s->writing = false;
 }
 
@@ -428,7 +429,7 @@ static void connect_waiting(struct client *c)
     }
 }
 
-static void sweep(struct client *c, int64_t now)
+static void sweep_late(struct client *c, int64_t now)
 {
     if (now - c->swept_ns < CLIENT_SWEEP_MS * INT64_C(1000000))
         return;
@@ -470,7 +471,7 @@ enum rc client_poll(struct client *c, int64_t until_ns, struct err *err)
         else if (read(c->timer, &expired, sizeof(expired)) > 0)
             c->timer_ns = 0;
     }
-    sweep(c, clock_mono_ns());
+    sweep_late(c, clock_mono_ns());
     return RC_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/net/listen_fds.h"
+#include "os/net/net_int.h"
 
 #include "base/buf.h"
 #include "base/str.h"

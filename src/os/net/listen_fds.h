@@ -27,10 +27,6 @@ struct listen_fds {
     } items[LISTEN_FDS_MAX];
 };
 
-/* The three variables' texts, NULL where one is unset, for process `pid`; those of another process
- * are none. */
-enum rc listen_fds_parse(const char *listen_pid, const char *listen_fds, const char *names,
-                         int64_t pid, struct listen_fds *out, struct err *err) MUST_USE;
 /* Of this process; once.  They are not for its children: the variables are unset and the
  * descriptors are closed by exec. */
 enum rc listen_fds_take(struct listen_fds *out, struct err *err) MUST_USE;

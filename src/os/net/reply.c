@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/net/reply.h"
+#include "os/net/net_int.h"
 
 #include "base/str.h"
 
@@ -36,7 +36,7 @@ bool reply_begun(const struct reply *r)
     return r->head_bytes > 0;
 }
 
-static enum reply_state bad(struct reply *r, const char *why)
+static enum reply_state reply_is_bad(struct reply *r, const char *why)
 {
     r->why = why;
     r->close = true;
@@ -50,10 +50,10 @@ static enum reply_state status_line(struct reply *r)
     const char *l = r->line;
 
     if (strncmp(l, "HTTP/1.", 7) || (l[7] != '0' && l[7] != '1') || l[8] != ' ')
-        return bad(r, "it does not begin like an HTTP/1 reply");
+        return reply_is_bad(r, "it does not begin like an HTTP/1 reply");
     if (!isdigit((unsigned char)l[9]) || !isdigit((unsigned char)l[10]) ||
         !isdigit((unsigned char)l[11]) || (l[12] && l[12] != ' ') || l[9] == '0')
-        return bad(r, "its status is not a number of three digits");
+        return reply_is_bad(r, "its status is not a number of three digits");
     r->http10 = l[7] == '0';
     r->status = (l[9] - '0') * 100 + (l[10] - '0') * 10 + (l[11] - '0');
     r->at = AT_FIELDS;
@@ -65,9 +65,9 @@ static enum reply_state length_field(struct reply *r, const char *value)
     uint64_t v;
 
     if (!str_to_u64(value, 10, &v) || v > REPLY_BODY_MAX)
-        return bad(r, "its Content-Length is not a length");
+        return reply_is_bad(r, "its Content-Length is not a length");
     if (r->has_length && v != r->left)
-        return bad(r, "it has two lengths");
+        return reply_is_bad(r, "it has two lengths");
     r->has_length = true;
     r->left = v;
     return REPLY_MORE;
@@ -79,14 +79,14 @@ static enum reply_state field_line(struct reply *r)
     int64_t v;
 
     if (!colon || colon == r->line || isspace((unsigned char)r->line[0]))
-        return bad(r, "a header line has no name");
+        return reply_is_bad(r, "a header line has no name");
     *colon = '\0';
     value = str_trim(colon + 1);
     if (!strcasecmp(r->line, "content-length"))
         return length_field(r, value);
     if (!strcasecmp(r->line, "transfer-encoding")) {
         if (strcasecmp(value, "chunked"))
-            return bad(r, "its Transfer-Encoding is not 'chunked'");
+            return reply_is_bad(r, "its Transfer-Encoding is not 'chunked'");
         r->chunked = true;
     } else if (!strcasecmp(r->line, "connection")) {
         r->close = !strcasecmp(value, "close");
@@ -101,7 +101,7 @@ static enum reply_state field_line(struct reply *r)
     return REPLY_MORE;
 }
 
-static enum reply_state done(struct reply *r)
+static enum reply_state reply_is_done(struct reply *r)
 {
     r->at = AT_END;
     return REPLY_DONE;
@@ -112,7 +112,7 @@ static enum reply_state head_end(struct reply *r)
 {
     if (r->status < 200) { /* an interim reply: the real one follows */
         if (r->status == 101)
-            return bad(r, "it changes the protocol");
+            return reply_is_bad(r, "it changes the protocol");
         r->status = 0;
         r->has_length = r->chunked = r->close = r->keep_alive = false;
         r->left = 0;
@@ -122,7 +122,7 @@ static enum reply_state head_end(struct reply *r)
     if (r->http10 && !r->keep_alive)
         r->close = true;
     if (r->status == 204 || r->status == 304)
-        return done(r);
+        return reply_is_done(r);
     if (r->chunked) {
         r->at = AT_CHUNK;
         return REPLY_MORE;
@@ -133,7 +133,7 @@ static enum reply_state head_end(struct reply *r)
         return REPLY_MORE;
     }
     r->at = AT_LENGTH;
-    return r->left ? REPLY_MORE : done(r);
+    return r->left ? REPLY_MORE : reply_is_done(r);
 }
 
 /* "1a;ext=1" */
@@ -147,10 +147,10 @@ static enum reply_state chunk_line(struct reply *r)
 
         v = v * 16 + (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
         if (v > REPLY_BODY_MAX)
-            return bad(r, "a chunk is too long");
+            return reply_is_bad(r, "a chunk is too long");
     }
     if (!n || (r->line[n] && !strchr("; \t", r->line[n])))
-        return bad(r, "a chunk has no length");
+        return reply_is_bad(r, "a chunk has no length");
     r->left = v;
     r->at = v ? AT_DATA : AT_TRAILER;
     return REPLY_MORE;
@@ -170,9 +170,9 @@ static enum reply_state whole_line(struct reply *r)
         return chunk_line(r);
     case AT_DATA_END:
         r->at = AT_CHUNK;
-        return r->line_len ? bad(r, "a chunk is longer than it says") : REPLY_MORE;
+        return r->line_len ? reply_is_bad(r, "a chunk is longer than it says") : REPLY_MORE;
     default: /* a trailer */
-        return r->line_len ? REPLY_MORE : done(r);
+        return r->line_len ? REPLY_MORE : reply_is_done(r);
     }
 }
 
@@ -188,9 +188,9 @@ static enum reply_state feed_line(struct reply *r, const char *p, size_t len, si
     if (!chunk)
         r->head_bytes += n + !!feed;
     if (r->head_bytes > REPLY_HEAD_MAX)
-        return bad(r, "its head is too long");
+        return reply_is_bad(r, "its head is too long");
     if (chunk && n > room)
-        return bad(r, "a chunk has no length");
+        return reply_is_bad(r, "a chunk has no length");
     memcpy(r->line + r->line_len, p, n < room ? n : room);
     r->line_len += n < room ? n : room;
     if (!feed)
@@ -235,7 +235,7 @@ static enum reply_state feed_body(struct reply *r, const char *p, size_t len, si
     if (r->left)
         return REPLY_MORE;
     if (r->at == AT_LENGTH)
-        return done(r);
+        return reply_is_done(r);
     r->at = AT_DATA_END;
     return REPLY_MORE;
 }
@@ -261,9 +261,9 @@ enum reply_state reply_eof(struct reply *r)
 {
     r->close = true;
     if (r->at == AT_EOF)
-        return done(r);
+        return reply_is_done(r);
     if (r->at == AT_END)
         return REPLY_DONE;
-    return bad(r, reply_begun(r) ? "the connection ended in its middle"
-                                 : "the connection ended before it");
+    return reply_is_bad(r, reply_begun(r) ? "the connection ended in its middle"
+                                          : "the connection ended before it");
 }

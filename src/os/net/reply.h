@@ -43,11 +43,4 @@ struct reply {
     char line[REPLY_LINE_MAX];
 };
 
-void reply_reset(struct reply *r, struct buf *keep);
-/* Takes bytes until the reply is done or bad; *out_used tells how many were its own. */
-enum reply_state reply_feed(struct reply *r, const char *p, size_t len, size_t *out_used);
-/* The connection ended: is what is there a whole reply? */
-enum reply_state reply_eof(struct reply *r);
-bool reply_begun(const struct reply *r); /* a byte of it has come */
-
 #endif

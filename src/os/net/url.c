@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/net/url.h"
+#include "os/net/net_int.h"
 
 #include "base/str.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-static enum rc bad(const char *text, const char *why, struct err *err)
+static enum rc url_is_bad(const char *text, const char *why, struct err *err)
 {
     err_hint(err, "Write it as http://127.0.0.1:8003, https://host or unix:/run/server.sock.");
     return err_set(err, RC_USAGE, "could not understand the address '%s': %s", text, why);
@@ -16,7 +16,7 @@ static enum rc bad(const char *text, const char *why, struct err *err)
 static enum rc parse_unix(const char *text, struct url *u, struct err *err)
 {
     if (!*(text + 5) || !str_copy(u->socket, sizeof(u->socket), text + 5))
-        return bad(text, "a socket's path has 1 to 107 bytes", err);
+        return url_is_bad(text, "a socket's path has 1 to 107 bytes", err);
     return RC_OK;
 }
 
@@ -38,7 +38,7 @@ static enum rc parse_authority(const char *text, const char *p, size_t len, stru
         p++;
         host_end = memchr(p, ']', (size_t)(end - p));
         if (!host_end)
-            return bad(text, "']' is missing", err);
+            return url_is_bad(text, "']' is missing", err);
         port = host_end + 1;
     } else {
         host_end = memchr(p, ':', len);
@@ -47,16 +47,16 @@ static enum rc parse_authority(const char *text, const char *p, size_t len, stru
         port = host_end;
     }
     if ((size_t)(host_end - p) >= sizeof(u->host))
-        return bad(text, "the name is too long", err);
+        return url_is_bad(text, "the name is too long", err);
     memcpy(u->host, p, (size_t)(host_end - p));
     if (!host_ok(u->host))
-        return bad(text, "it has no name of a host", err);
+        return url_is_bad(text, "it has no name of a host", err);
     if (port < end && *port == ':' && end - port - 1 < (ptrdiff_t)sizeof(u->port)) {
         memcpy(u->port, port + 1, (size_t)(end - port - 1));
         if (!str_to_u64(u->port, 10, &number) || !number || number > 65535)
-            return bad(text, "its port is not a number from 1 to 65535", err);
+            return url_is_bad(text, "its port is not a number from 1 to 65535", err);
     } else if (port < end) {
-        return bad(text, "its port is not a number from 1 to 65535", err);
+        return url_is_bad(text, "its port is not a number from 1 to 65535", err);
     }
     snprintf(u->port, sizeof(u->port), "%u", (unsigned)number);
     return RC_OK;
@@ -72,11 +72,11 @@ static enum rc parse_server(const char *text, struct url *u, const char **out_re
     if (u->tls || str_starts(text, "http://"))
         p += u->tls ? 8 : 7;
     else if (strstr(text, "://"))
-        return bad(text, "it is not http or https", err);
+        return url_is_bad(text, "it is not http or https", err);
     len = strcspn(p, "/?#");
     *out_rest = p + len;
     if (memchr(p, '@', len))
-        return bad(text, "it has a name or a password in it", err);
+        return url_is_bad(text, "it has a name or a password in it", err);
     return parse_authority(text, p, len, u, err);
 }
 
@@ -93,11 +93,11 @@ enum rc url_parse(const char *text, struct url *out, struct err *err)
         return RC_OK;
     }
     if (strpbrk(text, "?# \t\r\n"))
-        return bad(text, "it has a query or a space", err);
+        return url_is_bad(text, "it has a query or a space", err);
     if (parse_server(text, &u, &rest, err))
         return RC_USAGE;
     if (!str_copy(u.prefix, sizeof(u.prefix), rest))
-        return bad(text, "its path is too long", err);
+        return url_is_bad(text, "its path is too long", err);
     for (len = strlen(u.prefix); len && u.prefix[len - 1] == '/'; len--)
         u.prefix[len - 1] = '\0';
     *out = u;
@@ -114,10 +114,10 @@ enum rc url_parse_query(const char *text, struct url *out, const char **out_quer
     if (str_starts(text, "unix:") || !query)
         len = strlen(text);
     if (len >= sizeof(address) || (query && strlen(query) >= URL_PATH_MAX))
-        return bad(text, "it is too long", err);
+        return url_is_bad(text, "it is too long", err);
     for (const char *p = query ? query : ""; *p; p++)
         if (*p <= ' ' || *p > '~' || *p == '#')
-            return bad(text, "its query holds what no query has", err);
+            return url_is_bad(text, "its query holds what no query has", err);
     memcpy(address, text, len);
     address[len] = '\0';
     rc = url_parse(address, out, err);
@@ -132,7 +132,7 @@ enum rc url_parse_link(const char *text, struct url *out, const char **out_rest,
     const char *rest;
 
     if (strpbrk(text, " \t\r\n") || parse_server(text, &u, &rest, err))
-        return bad(text, "it has a space", err);
+        return url_is_bad(text, "it has a space", err);
     *out = u;
     *out_rest = rest;
     return RC_OK;

@@ -22,11 +22,6 @@ enum rc url_parse(const char *text, struct url *out, struct err *err) MUST_USE;
  * text) is from the '?' on, "" for none. */
 enum rc url_parse_query(const char *text, struct url *out, const char **out_query,
                         struct err *err) MUST_USE;
-/* An http or https address with whatever path and query: the server, and in *out_rest (borrowed
- * from text) what stands behind it. */
-enum rc url_parse_link(const char *text, struct url *out, const char **out_rest,
-                       struct err *err) MUST_USE;
-bool url_same_server(const struct url *a, const struct url *b); /* scheme, host and port */
 /* The value of the Host field: "host:port", brackets around IPv6. */
 enum { URL_AUTHORITY_MAX = URL_HOST_MAX + 16 };
 const char *url_authority(const struct url *u, char out[URL_AUTHORITY_MAX]);

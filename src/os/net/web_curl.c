@@ -373,8 +373,8 @@ static enum rc take_link(struct web_curl *c, const struct web_request *q, bool *
     return RC_OK;
 }
 
-static enum rc follow(struct web_curl *c, const struct web_trust *trust,
-                      const struct web_request *q, struct err *err)
+static enum rc follow_redirects(struct web_curl *c, const struct web_trust *trust,
+                                const struct web_request *q, struct err *err)
 {
     bool with_token = true, more = true;
     enum rc rc = RC_OK;
@@ -453,7 +453,7 @@ enum rc web_curl_send(struct web_curl **io, const struct web_trust *trust,
     buf_addf(&c->link, "%s://%s%s%s%s", q->to->tls ? "https" : "http", url_authority(q->to, host),
              q->to->prefix, !q->to->prefix[0] && path[0] != '/' ? "/" : "", path);
     guard_begin(&guard);
-    rc = follow(c, trust, q, err);
+    rc = follow_redirects(c, trust, q, err);
     guard_end(&guard);
     if (web_header(out, "Retry-After", text, sizeof(text)) &&
         (!str_to_i64(text, 10, &out->retry_after_s) || out->retry_after_s < 0))

@@ -2,6 +2,7 @@
 /* web_int: what web.c and web_curl.c share. */
 #ifndef OS_NET_WEB_INT_H
 #define OS_NET_WEB_INT_H
+#include "os/net/net_int.h"
 #include "os/net/web.h"
 
 enum { WEB_LOOK_MS = 100 }; /* between two looks at `stop` */

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "os/clock.h"
+#include "os/worker/process_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -34,8 +34,8 @@ struct child_report {
     long elapsed_ms;
 };
 
-/* Runs fn(link, arg) in a child and gathers what it sends in `out` (complete lines
- * alone when it stalled).  RC_OK even when it stalled or died: see the report. */
+/* Runs fn(link, arg) in a child and gathers what it sends in `out`, only complete lines when it
+ * stalled.  RC_OK even when it stalled or died: see the report. */
 enum rc child_run(void (*fn)(struct child_link *l, void *arg), void *arg, long stall_ms,
                   struct buf *out, struct child_report *rep, struct err *err) MUST_USE;
 

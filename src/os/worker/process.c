@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* process: between fork and exec only system calls are safe in a program with threads; whatever
  * allocates is done before. */
-#include "os/worker/process.h"
+#include "os/worker/process_int.h"
 
 #include "base/str.h"
 #include "os/clock.h"
@@ -38,7 +38,7 @@ bool process_keep(const int *fds, size_t count)
     return true;
 }
 
-static void NORETURN become(const struct process_opts *o, const char *exe, pid_t owner)
+static void NORETURN become_program(const struct process_opts *o, const char *exe, pid_t owner)
 {
     sigset_t none;
 
@@ -61,7 +61,7 @@ pid_t process_start(const struct process_opts *o)
     pid_t owner = getpid(), pid = fork();
 
     if (pid == 0)
-        become(o, o->exe ? o->exe : "/proc/self/exe", owner);
+        become_program(o, o->exe ? o->exe : "/proc/self/exe", owner);
     return pid;
 }
 

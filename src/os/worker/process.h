@@ -2,7 +2,6 @@
 /* process: what everybody needs who keeps a process that may hang or die.
  *
  *     process_start()       this program again, holding only what it is given
- *     process_keep()        the same for a fork that runs a function (child.h)
  *     process_sleep()       where the kernel has it, from /proc
  *     process_await()       has it ended?  For a while at most, never for ever
  *     process_backoff_ms()  how long to wait before the next one
@@ -40,9 +39,6 @@ struct process_opts {
 /* In a process group of its own, since a ^C is for the owner, and with no signal blocked.
  * -1: errno says why there is none. */
 pid_t process_start(const struct process_opts *o);
-/* In a new process: descriptor i is fds[i], -1 /dev/null; all others are closed, so that one that
- * hangs keeps no reader waiting.  False: they could not be put in place. */
-bool process_keep(const int *fds, size_t count);
 
 struct process_sleep {
     char state;        /* R, S, D…; 0: unknown */

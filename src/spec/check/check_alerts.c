@@ -59,7 +59,7 @@ static void check_custom(struct check *c, const struct spec_alert *a)
 }
 
 /* Is x further into trouble than y? */
-static bool worse(const struct spec_alert *a, double x, double y)
+static bool is_worse(const struct spec_alert *a, double x, double y)
 {
     return a->when == SPEC_SIDE_ABOVE ? x > y : x < y;
 }
@@ -78,7 +78,7 @@ static void check_alert(struct check *c, const struct spec_alert *a)
     }
     if (!units)
         return;
-    if (a->warn.known && a->critical.known && !worse(a, a->critical.v, a->warn.v)) {
+    if (a->warn.known && a->critical.known && !is_worse(a, a->critical.v, a->warn.v)) {
         ERROR(c, &a->critical, "alert '%s' warns %s %s, but is critical %s %s already", a->name,
               word, a->warn.text, word, a->critical.text);
         diag_hint(c->l, "'critical' must be %s 'warn' when %s values are bad.", word,
@@ -87,7 +87,7 @@ static void check_alert(struct check *c, const struct spec_alert *a)
     if (a->clear.known) {
         const struct spec_quantity *first = a->warn.known ? &a->warn : &a->critical;
 
-        if (first->known && worse(a, a->clear.v, first->v))
+        if (first->known && is_worse(a, a->clear.v, first->v))
             ERROR(c, &a->clear, "alert '%s' would clear at %s, still %s its threshold %s", a->name,
                   a->clear.text, word, first->text);
     }

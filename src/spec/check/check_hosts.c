@@ -79,7 +79,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->node > y->node) - (x->node < y->node);
 }
 
-static struct hosts gather(const struct spec *s, struct arena *a, int64_t total)
+static struct hosts gather_hosts(const struct spec *s, struct arena *a, int64_t total)
 {
     struct hosts h = { .items = arena_array(a, struct host, (size_t)total + 1) };
     struct spec_walk w;
@@ -148,7 +148,7 @@ void check_hosts(struct check *c)
 
     if (!check_groups(c, &total))
         return;
-    h = gather(c->s, &a, total);
+    h = gather_hosts(c->s, &a, total);
     check_twice(c, &h);
     for (size_t i = 0; i < c->s->fabric_count && !c->gaps.nodes; i++)
         for (size_t k = 0; k < c->s->fabrics[i].switch_count; k++)

@@ -13,7 +13,7 @@ static bool has_own_address(const struct spec_component *c)
 }
 
 /* Does `stoker serve` run on the machines of a group (NULL: on any)? */
-static bool serves(const struct spec *s, const struct spec_node *n)
+static bool serves_on(const struct spec *s, const struct spec_node *n)
 {
     for (size_t i = 0; i < s->model_count; i++)
         if (!s->models[i].component)
@@ -34,9 +34,9 @@ static bool serves_beside(const struct spec *s, const struct spec_component *c)
     const struct spec_node *n = spec_component_group(s, c, 0);
 
     if (!n)
-        return serves(s, NULL);
+        return serves_on(s, NULL);
     for (size_t i = 1; n; n = spec_component_group(s, c, i++))
-        if (serves(s, n))
+        if (serves_on(s, n))
             return true;
     return false;
 }
@@ -124,7 +124,7 @@ void check_serve_ports(struct check *c)
     } own[] = { { &s->serve.port, "the model server" },
                 { &s->serve.rerank_port, "the model server's rerank port" } };
 
-    if (!serves(s, NULL))
+    if (!serves_on(s, NULL))
         return;
     port_twice(c, own[0].port, own[0].what, own[1].port, own[1].what);
     server_units(c);

@@ -10,7 +10,7 @@
 
 enum walk_state { WALK_NEW, WALK_OPEN, WALK_DONE };
 
-struct tree { /* all arrays by position in the fabric, but `sorted` */
+struct switch_tree { /* all arrays by position in the fabric, but `sorted` */
     const struct spec_fabric *f;
     const struct spec_switch **sorted; /* by name */
     enum walk_state *state;
@@ -26,7 +26,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-static const struct spec_switch *switch_find(const struct tree *t, const char *name)
+static const struct spec_switch *switch_find(const struct switch_tree *t, const char *name)
 {
     struct spec_switch key = { .name = name };
     const struct spec_switch *k = &key;
@@ -36,14 +36,14 @@ static const struct spec_switch *switch_find(const struct tree *t, const char *n
     return found ? *found : NULL;
 }
 
-static void walk_open(struct tree *t, size_t at)
+static void walk_open(struct switch_tree *t, size_t at)
 {
     t->state[at] = WALK_OPEN;
     t->stack[t->depth++] = at;
 }
 
 /* One step down, or back up; false: a loop was told, and one is enough. */
-static bool walk_step(struct check *c, struct tree *t)
+static bool walk_step(struct check *c, struct switch_tree *t)
 {
     size_t at = t->stack[t->depth - 1];
     const struct spec_switch *s = &t->f->switches[at], *below;
@@ -75,7 +75,7 @@ static void check_fabric(struct check *c, const struct spec_fabric *f)
 {
     struct arena a = { 0 };
     size_t n = f->switch_count;
-    struct tree t = { .f = f };
+    struct switch_tree t = { .f = f };
     bool ok = true;
 
     t.sorted = arena_array(&a, const struct spec_switch *, n);
