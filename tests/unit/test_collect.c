@@ -31,7 +31,7 @@ TEST(every_metric_is_in_the_table)
 
 TEST(cpu_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_cpu, &h, 1700000001 * SECOND);
@@ -52,12 +52,11 @@ TEST(cpu_values)
     NEAR(&h, "node_filefd_allocated", "", 12352);
     NEAR(&h, "node_time_seconds", "", 1700000001);
     UNKNOWN(&h, "host.cpu.util", ""); /* needs two samples */
-    host_close(&h);
 }
 
 TEST(cpu_share_and_resets)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
     void *s;
 
     host_open(&h, NULL);
@@ -84,12 +83,11 @@ TEST(cpu_share_and_resets)
     UNKNOWN(&h, "node_cpu_seconds_total", "cpu=0,mode=user");
     NEAR(&h, "node_cpu_seconds_total", "cpu=1,mode=user", 0.06);
     collect_cpu.close(s);
-    host_close(&h);
 }
 
 TEST(memory_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_memory, &h, SECOND);
@@ -104,12 +102,11 @@ TEST(memory_values)
     NEAR(&h, "node_memory_numa_FilePages", "node=0", 40000000.0 * 1024);
     NEAR(&h, "node_edac_correctable_errors_total", "controller=1", 7);
     NEAR(&h, "node_edac_uncorrectable_errors_total", "controller=0", 0);
-    host_close(&h);
 }
 
 TEST(pressure_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_pressure, &h, SECOND);
@@ -117,12 +114,11 @@ TEST(pressure_values)
     NEAR(&h, "node_pressure_io_stalled_seconds_total", "", 51.819185);
     NEAR(&h, "host.pressure.avg10", "resource=cpu,kind=some", 98.09);
     UNKNOWN(&h, "node_pressure_irq_stalled_seconds_total", "");
-    host_close(&h);
 }
 
 TEST(disk_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_disk, &h, SECOND);
@@ -138,12 +134,11 @@ TEST(disk_values)
     UNKNOWN(&h, "node_disk_reads_completed_total", "device=nvme0n1p1");
     UNKNOWN(&h, "node_disk_reads_completed_total", "device=loop0");
     UNKNOWN(&h, "node_disk_reads_completed_total", "device=ram0");
-    host_close(&h);
 }
 
 TEST(self_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_self, &h, SECOND);
@@ -154,12 +149,11 @@ TEST(self_values)
     NEAR(&h, "stoker_agent_private_memory_bytes", "", 3100.0 * 4096);
     NEAR(&h, "process_max_fds", "", 1024);
     UNKNOWN(&h, "process_open_fds", "");
-    host_close(&h);
 }
 
 TEST(missing_files_are_unknown)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, NULL);
     for (size_t i = 0; collectors[i]; i++)
@@ -170,7 +164,6 @@ TEST(missing_files_are_unknown)
         if (!isnan(telemetry_value(h.t, (uint32_t)i)) && !str_eq(prom, "node_time_seconds"))
             fail_msg("'%s' is known on an empty machine", prom);
     }
-    host_close(&h);
 }
 
 /* Nothing in these files is a number that fits, a name that ends, a line that is whole. */
@@ -245,7 +238,7 @@ TEST(hostile_files)
 
 TEST(live_machine)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, "/");
     for (size_t i = 0; collectors[i]; i++) {
@@ -259,7 +252,6 @@ TEST(live_machine)
     CHECK(host_value(&h, "stoker_cpus", "") >= 1);
     CHECK(host_value(&h, "process_resident_memory_bytes", "") > 0);
     CHECK(host_value(&h, "process_open_fds", "") > 2);
-    host_close(&h);
 }
 
 TEST_MAIN(cmocka_unit_test(every_metric_is_in_the_table), cmocka_unit_test(cpu_values),

@@ -20,7 +20,7 @@ static void sample(const struct collector *c, struct host *h, int64_t now_ns)
 
 TEST(lustre_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_lustre, &h, SECOND);
@@ -37,14 +37,13 @@ TEST(lustre_values)
     NEAR(&h, "stoker_lustre_rpc_write_bytes_total", "fs=scratch", 0);
     NEAR(&h, "stoker_lustre_targets", "fs=scratch", 2);
     NEAR(&h, "stoker_lustre_targets_down", "fs=scratch", 1);
-    host_close(&h);
 }
 
 #define HOME "export=filer:/export/home,protocol=tcp,mountaddr=10.0.0.9"
 
 TEST(nfs_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_nfs, &h, SECOND);
@@ -60,14 +59,13 @@ TEST(nfs_values)
     NEAR(&h, "node_mountstats_nfs_operations_response_time_seconds_total",
          HOME ",operation=GETATTR", 4);
     UNKNOWN(&h, "node_mountstats_nfs_operations_requests_total", HOME ",operation=OPEN");
-    host_close(&h);
 }
 
 #define AT(device, point, type) "device=" device ",mountpoint=" point ",fstype=" type
 
 TEST(mount_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_mounts, &h, SECOND);
@@ -85,12 +83,11 @@ TEST(mount_values)
     UNKNOWN(&h, "node_filesystem_readonly", AT("auto.net", "/net", "autofs"));
     UNKNOWN(&h, "node_filesystem_readonly", AT("tmpfs", "/run/user/1000", "tmpfs"));
     CHECK(telemetry_count(h.t) == 5 * 7);
-    host_close(&h);
 }
 
 TEST(mounts_change)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
     void *s;
 
     host_open(&h, NULL);
@@ -106,7 +103,6 @@ TEST(mounts_change)
     UNKNOWN(&h, "node_filesystem_readonly", AT("/dev/sdb", "/data", "xfs"));
     NEAR(&h, "node_filesystem_readonly", AT("/dev/sda1", "/", "ext4"), 1);
     collect_mounts.close(s);
-    host_close(&h);
 }
 
 /* ---- a server that does not answer: this fake stands for statvfs() */

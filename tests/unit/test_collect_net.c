@@ -12,7 +12,7 @@ static void sample(const struct collector *c, struct host *h, int64_t now_ns)
 
 TEST(net_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_net, &h, SECOND);
@@ -36,14 +36,13 @@ TEST(net_values)
     NEAR(&h, "node_netstat_Udp_InErrors", "", 6);
     NEAR(&h, "node_netstat_TcpExt_ListenOverflows", "", 21);
     NEAR(&h, "node_sockstat_TCP_inuse", "", 42);
-    host_close(&h);
 }
 
 #define ETH "lo: 1 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0\n"
 
 TEST(net_comes_and_goes)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
     void *s;
 
     host_open(&h, NULL);
@@ -65,12 +64,11 @@ TEST(net_comes_and_goes)
     NEAR(&h, "node_network_receive_bytes_total", "device=eth0", 1);
     NEAR(&h, "node_network_receive_bytes_total", "device=lo", 1);
     collect_net.close(s);
-    host_close(&h);
 }
 
 TEST(rdma_values)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
 
     host_open(&h, HOST_NODE);
     sample(&collect_rdma, &h, SECOND);
@@ -92,14 +90,13 @@ TEST(rdma_values)
     UNKNOWN(&h, "node_infiniband_port_data_received_bytes_total", "device=mlx5_1,port=1");
     UNKNOWN(&h, "node_infiniband_link_downed_total", "device=mlx5_1,port=1");
     NEAR(&h, "node_infiniband_out_of_sequence_packets_received_total", "device=mlx5_1,port=1", 6);
-    host_close(&h);
 }
 
 #define PORT "/sys/class/infiniband/mlx5_0/ports/1/"
 
 TEST(rdma_does_not_ask_again)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
     void *s;
 
     host_open(&h, NULL);
@@ -128,12 +125,11 @@ TEST(rdma_does_not_ask_again)
         collect_rdma.sample(s, h.t, i * SECOND);
     NEAR(&h, "node_infiniband_symbol_error_total", "device=mlx5_0,port=1", 2);
     collect_rdma.close(s);
-    host_close(&h);
 }
 
 TEST(rdma_port_appears)
 {
-    struct host h;
+    AUTO(host_close) struct host h;
     void *s;
 
     host_open(&h, NULL);
@@ -146,7 +142,6 @@ TEST(rdma_port_appears)
     collect_rdma.sample(s, h.t, 40 * SECOND);
     NEAR(&h, "node_infiniband_state_id", "device=mlx5_0,port=1", 1);
     collect_rdma.close(s);
-    host_close(&h);
 }
 
 TEST_MAIN(cmocka_unit_test(net_values), cmocka_unit_test(net_comes_and_goes),

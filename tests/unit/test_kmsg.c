@@ -259,7 +259,7 @@ TEST(a_flood_is_cut_and_counted)
     enum { LINES = 5000 };
     AUTO(buf_release) struct buf b = { 0 };
     struct kmsg_stats st;
-    struct log l;
+    AUTO(log_close) struct log l;
     size_t xids = 0, links = 0, told = 0;
 
     for (int i = 0; i < LINES; i++)
@@ -282,13 +282,12 @@ TEST(a_flood_is_cut_and_counted)
     CHECK(st.lines == LINES + 2 && st.cut == LINES - 16 && st.lost == 0);
     CHECK(host_value(&l.h, "stoker_kmsg_dropped_total", "") == LINES - 16);
     CHECK(host_value(&l.h, "stoker_kmsg_lines_total", "") == LINES + 2);
-    log_close(&l);
 }
 
 TEST(a_flood_of_one_device_hides_no_other)
 {
     AUTO(buf_release) struct buf b = { 0 };
-    struct log l;
+    AUTO(log_close) struct log l;
     bool gpu = false, disk = false;
 
     for (int i = 0; i < 100; i++)
@@ -305,7 +304,6 @@ TEST(a_flood_of_one_device_hides_no_other)
     }
     CHECK(gpu && disk);
     assert_int_equal(l.count, 2 * 16 + 2);
-    log_close(&l);
 }
 
 /* The log's clock runs off, and stays where it is when the other is set. */
