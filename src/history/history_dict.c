@@ -6,6 +6,7 @@
  * flipped is written anew from the other.  In memory lies a hash and a place for each; the labels
  * are read when somebody asks.  When a copy is full, series that were not seen longest go. */
 #include "base/codec/crc32c.h"
+#include "base/codec/fnv1a.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "history/history_int.h"
@@ -27,29 +28,21 @@ enum { ENTRY_STEP = 8, TABLE_MIN = 256, ROOM_EVERY = 10 /* minutes */ };
  * values, each with its NUL. */
 enum { DEF_HEAD = 4 };
 
-static uint64_t hash_bytes(uint64_t h, const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (uint8_t)p[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-#define HASH_BEGIN UINT64_C(0xcbf29ce484222325)
-
 static uint64_t hash_str(uint64_t h, const char *s)
 {
-    return hash_bytes(h, s, strlen(s) + 1);
+    return fnv1a_add(h, s, strlen(s) + 1);
 }
 
 uint32_t history_dict_metric_hash(const char *metric)
 {
-    uint64_t h = hash_str(HASH_BEGIN, metric);
+    uint64_t h = hash_str(FNV1A_START, metric);
 
     return (uint32_t)(h ^ h >> 32);
 }
 
 uint64_t history_dict_hash(const struct telemetry_series *s)
 {
-    uint64_t h = hash_str(HASH_BEGIN, s->metric->id);
+    uint64_t h = hash_str(FNV1A_START, s->metric->id);
 
     for (size_t i = 0; i < s->label_count; i++)
         h = hash_str(hash_str(h, s->labels[i].name), s->labels[i].value);

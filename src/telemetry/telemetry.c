@@ -4,6 +4,7 @@
  * A batch gathers in `stage` and reaches `values` at its end under the lock, all at once: a reader
  * never sees half of one.  There, every series of the source takes what was staged, NaN where
  * nothing was. */
+#include "base/codec/fnv1a.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "telemetry/telemetry_int.h"
@@ -53,12 +54,7 @@ static bool metric_name_ok(const char *s)
 
 static uint64_t hash_add(uint64_t h, const char *s)
 {
-    enum { PRIME_LOW = 0x1b3 };
-    const uint64_t prime = (UINT64_C(1) << 40) + PRIME_LOW; /* FNV-1a */
-
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * prime;
-    return (h ^ 0xff) * prime;
+    return fnv1a_add(fnv1a_add(h, s, strlen(s)), "\xff", 1);
 }
 
 static uint64_t hash_mix(uint64_t h) /* FNV's low bits alone are poor */
@@ -68,13 +64,11 @@ static uint64_t hash_mix(uint64_t h) /* FNV's low bits alone are poor */
     return h ^ (h >> 29);
 }
 
-static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
-
 /* ---- strings, each once: a model's name is in the labels of hundreds of series */
 
 static void strings_put(const char **set, size_t cap, const char *s)
 {
-    size_t i = hash_mix(hash_add(hash_start, s)) & (cap - 1);
+    size_t i = hash_mix(hash_add(FNV1A_START, s)) & (cap - 1);
 
     while (set[i])
         i = (i + 1) & (cap - 1);
@@ -100,7 +94,7 @@ static const char *intern_string(struct telemetry *t, const char *s)
 
     if (t->string_count * 2 >= t->string_cap)
         strings_grow(t);
-    i = hash_mix(hash_add(hash_start, s)) & (t->string_cap - 1);
+    i = hash_mix(hash_add(FNV1A_START, s)) & (t->string_cap - 1);
     for (; t->strings[i]; i = (i + 1) & (t->string_cap - 1))
         if (strcmp(t->strings[i], s) == 0)
             return t->strings[i];
@@ -252,7 +246,7 @@ static void want_series(struct wanted_series *w, const struct telemetry_metric *
 {
     w->metric = m;
     w->count = 0;
-    w->hash = hash_add(hash_start, m->id);
+    w->hash = hash_add(FNV1A_START, m->id);
     for (size_t i = 0; i < count && w->count < TELEMETRY_LABELS_MAX; i++) {
         char *name = w->names[w->count], *value = w->values[w->count];
 
@@ -344,7 +338,7 @@ static struct telemetry_passing *passing_new(struct telemetry *t, unsigned sourc
 
 static uint64_t series_hash(const struct telemetry_series *s)
 {
-    uint64_t h = hash_add(hash_start, s->metric->id);
+    uint64_t h = hash_add(FNV1A_START, s->metric->id);
 
     for (size_t i = 0; i < s->label_count; i++)
         h = hash_add(hash_add(h, s->labels[i].name), s->labels[i].value);

@@ -4,6 +4,7 @@
  * A window of texts is read and tokenised, run in token-budget batches, written, noted in
  * the side file; then the next.  Memory is bounded by the window, so that stdin may be
  * endless.  What is wrong with one text is told on stderr and costs only that text. */
+#include "base/codec/fnv1a.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"
@@ -170,16 +171,16 @@ static uint64_t options_key(struct embed_job *j)
                    j->width, j->o->format ? j->o->format : "jsonl", eng_dtype_name(dtype),
                    j->enc.max_tokens, j->enc.model->normalize ? ", normalised" : "",
                    j->o->id ? ", id " : "", j->o->id ? j->o->id : "");
-    return hash_bytes(hash_bytes(encoder_fingerprint(&j->enc), j->about, (size_t)len), prompt,
-                      strlen(prompt) + 1);
+    return fnv1a_add(fnv1a_add(encoder_fingerprint(&j->enc), j->about, (size_t)len), prompt,
+                     strlen(prompt) + 1);
 }
 
 static void hash_record(struct embed_job *j, const struct source_record *rec)
 {
-    j->hash = hash_bytes(j->hash, rec->text.p, rec->text.len);
-    j->hash = hash_bytes(j->hash, "\n", 1);
+    j->hash = fnv1a_add(j->hash, rec->text.p, rec->text.len);
+    j->hash = fnv1a_add(j->hash, "\n", 1);
     if (rec->id)
-        j->hash = hash_bytes(j->hash, rec->id, strlen(rec->id) + 1);
+        j->hash = fnv1a_add(j->hash, rec->id, strlen(rec->id) + 1);
 }
 
 /* Passes over the records that the file holds already. */
@@ -550,7 +551,7 @@ static enum rc run_embed(struct cmd_ctx *ctx, struct err *err)
     j = xcalloc(1, sizeof(*j));
     j->ctx = ctx;
     j->o = o;
-    j->hash = HASH_START;
+    j->hash = FNV1A_START;
     j->resume.fd = j->sink.fd = -1;
     j->sink.format = format_of(o->format);
     j->bar = isatty(STDERR_FILENO) && !o->quiet && !o->similarity;

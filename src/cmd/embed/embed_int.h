@@ -4,6 +4,7 @@
 #ifndef CMD_EMBED_EMBED_INT_H
 #define CMD_EMBED_EMBED_INT_H
 #include "base/arena.h"
+#include "base/codec/fnv1a.h"
 #include "cmd/cmd_int.h"
 #include "engine/batch.h"
 #include "engine/prompt.h"
@@ -122,8 +123,6 @@ struct resume {
     bool complete;
     const char *about; /* borrowed: model and options for people */
 };
-uint64_t hash_bytes(uint64_t h, const void *p, size_t len); /* start with HASH_START */
-#define HASH_START UINT64_C(0xcbf29ce484222325)
 /* Reads OUT.resume; RC_NODEV when there is none. */
 enum rc resume_read(const char *out_path, struct resume *r, struct err *err) MUST_USE;
 enum rc resume_create(const char *out_path, struct resume *r, struct err *err) MUST_USE;

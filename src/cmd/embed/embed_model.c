@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* embed_model: from the name of a model to something that turns texts into rows. */
+#include "base/codec/fnv1a.h"
 #include "base/str.h"
 #include "cmd/embed/embed_int.h"
 #include "os/file.h"
@@ -170,7 +171,7 @@ void encoder_tell_dtype(const struct encoder *e)
 /* ---- fingerprint ---- */
 static uint64_t hash_number(uint64_t h, uint64_t v)
 {
-    return hash_bytes(h, &v, sizeof(v));
+    return fnv1a_add(h, &v, sizeof(v));
 }
 
 static uint64_t hash_file(uint64_t h, const char *path)
@@ -182,7 +183,7 @@ static uint64_t hash_file(uint64_t h, const char *path)
     if (fd < 0)
         return hash_number(h, 0);
     while ((n = read(fd, chunk, sizeof(chunk))) > 0)
-        h = hash_bytes(h, chunk, (size_t)n);
+        h = fnv1a_add(h, chunk, (size_t)n);
     close(fd);
     return h;
 }
@@ -195,11 +196,11 @@ static uint64_t hash_tensors(uint64_t h, const struct st *st)
         uint64_t n = t->count < ENCODER_SAMPLE ? t->count : ENCODER_SAMPLE;
         struct err ignored = { 0 };
 
-        h = hash_bytes(h, t->name, strlen(t->name));
-        h = hash_bytes(h, t->dims, t->ndim * sizeof(t->dims[0]));
+        h = fnv1a_add(h, t->name, strlen(t->name));
+        h = fnv1a_add(h, t->dims, t->ndim * sizeof(t->dims[0]));
         h = hash_number(h, (uint64_t)t->dtype);
         if (!st_read_f32(st, t, (t->count - n) / 2, n, some, &ignored))
-            h = hash_bytes(h, some, sizeof(some));
+            h = fnv1a_add(h, some, sizeof(some));
     }
     return h;
 }
@@ -210,7 +211,7 @@ uint64_t encoder_fingerprint(const struct encoder *e)
     static const char *const older[] = { "special_tokens_map.json", "added_tokens.json" };
     const struct model *m = e->model;
     char path[PATH_MAX + 32];
-    uint64_t h = HASH_START;
+    uint64_t h = FNV1A_START;
 
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
         snprintf(path, sizeof(path), "%s/%s", m->net_dir, files[i]);
@@ -222,7 +223,7 @@ uint64_t encoder_fingerprint(const struct encoder *e)
     }
     h = hash_number(h, (uint64_t)m->pool << 8 | (uint64_t)m->prompt_apart << 2 |
                            (uint64_t)m->normalize << 1 | m->rules.lower_first);
-    h = hash_bytes(h, m->joined, m->joined_count * sizeof(m->joined[0]));
+    h = fnv1a_add(h, m->joined, m->joined_count * sizeof(m->joined[0]));
     h = hash_number(h, m->dense_count);
     h = hash_number(h, m->truncate_dim);
     return hash_tensors(h, m->tensors);

@@ -16,15 +16,6 @@
 
 enum { RESUME_BYTES = 2048, RESUME_ABOUT_MAX = 1024 };
 
-uint64_t hash_bytes(uint64_t h, const void *p, size_t len)
-{
-    const unsigned char *b = p;
-
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ b[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-
 static char *side_path(const char *out_path)
 {
     struct buf b = { 0 };
@@ -96,7 +87,7 @@ enum rc resume_create(const char *out_path, struct resume *r, struct err *err)
 {
     r->path = side_path(out_path);
     r->rows = 0;
-    r->hash = HASH_START;
+    r->hash = FNV1A_START;
     r->complete = false;
     r->fd = open(r->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (r->fd < 0)

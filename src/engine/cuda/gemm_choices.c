@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gemm_choices.c: the file's lines are strict, so that what is half written, edited by hand or from
  * another version is thrown away instead of half believed. */
+#include "base/codec/fnv1a.h"
 #include "engine/cuda/gemm_choices_int.h"
 
 #include <errno.h>
@@ -269,19 +270,10 @@ const struct choose_entry *choose_find(const struct choose *c, const struct choo
     return NULL;
 }
 
-/* FNV-1a. */
-static uint64_t sum_of(const char *text, size_t len)
-{
-    uint64_t h = 0xcbf29ce484222325ULL;
-
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)text[i]) * 0x100000001b3ULL;
-    return h;
-}
-
 static void sum_line(const char *text, size_t len, char out[SUM_BYTES + 1])
 {
-    (void)snprintf(out, SUM_BYTES + 1, SUM "%016llx\n", (unsigned long long)sum_of(text, len));
+    (void)snprintf(out, SUM_BYTES + 1, SUM "%016llx\n",
+                   (unsigned long long)fnv1a_add(FNV1A_START, text, len));
 }
 
 /* What stands before the last line, when that is its sum; else 0. */

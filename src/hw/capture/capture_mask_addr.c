@@ -9,6 +9,7 @@
  * a network's address still ends in zeros, whatever its length. */
 #include "hw/capture/capture_mask_int.h"
 
+#include "base/codec/fnv1a.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -25,19 +26,9 @@ void mask_ids_release(struct mask_ids *t)
     *t = (struct mask_ids){ 0 };
 }
 
-static uint64_t key_hash(const void *key, size_t len) /* FNV-1a */
-{
-    const uint8_t *p = key;
-    uint64_t h = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ p[i]) * UINT64_C(1099511628211);
-    return h;
-}
-
 static size_t slot_of(const struct mask_ids *t, const void *key, size_t len)
 {
-    size_t at = (size_t)key_hash(key, len) & (t->slots_cap - 1);
+    size_t at = (size_t)fnv1a_add(FNV1A_START, key, len) & (t->slots_cap - 1);
 
     while (t->slots[at]) {
         const struct mask_id *id = &t->items[t->slots[at] - 1];

@@ -10,6 +10,7 @@
  *   3. An address counts where it is one of the network's: on a PCI function, a bond or a VLAN, and
  *      not link-local.  Bridges of containers and the links to a BMC or a DPU's own console have
  *      the same address on every machine. */
+#include "base/codec/fnv1a.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "hw/compare/compare_int.h"
@@ -58,13 +59,9 @@ void compare_ids_free(struct compare_ids *t)
 
 static size_t id_slot_of(const struct compare_ids *t, const char *kind, const char *value)
 {
-    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
+    uint64_t h = fnv1a_add(fnv1a_add(FNV1A_START, kind, strlen(kind)), value, strlen(value));
     size_t at;
 
-    for (const char *s = kind; *s; s++)
-        h = (h ^ (unsigned char)*s) * UINT64_C(1099511628211);
-    for (const char *s = value; *s; s++)
-        h = (h ^ (unsigned char)*s) * UINT64_C(1099511628211);
     for (at = (size_t)(h ^ h >> 32) & (t->cap - 1); t->slots[at].kind; at = (at + 1) & (t->cap - 1))
         if (!strcmp(t->slots[at].kind, kind) && !strcmp(t->slots[at].value, value))
             break;

@@ -171,6 +171,13 @@ bool scan_is(const char *word, size_t len, const char *want)
     return !strncmp(word, want, len) && !want[len];
 }
 
+bool scan_begins(const char *word, size_t len, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    return len > n && !memcmp(word, prefix, n);
+}
+
 bool scan_copy(char *out, size_t cap, const char *word, size_t len)
 {
     if (!len || len >= cap || !str_is_text(word, len))

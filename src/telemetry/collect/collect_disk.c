@@ -72,13 +72,6 @@ static void disk_close(void *state)
     free(d);
 }
 
-static bool has_prefix(const char *s, size_t len, const char *prefix)
-{
-    size_t n = strlen(prefix);
-
-    return len > n && !memcmp(s, prefix, n);
-}
-
 static size_t digits_at_end(const char *s, size_t len)
 {
     size_t n = 0;
@@ -98,12 +91,12 @@ static bool is_left_out(const char *s, size_t len)
     if (!tail)
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
-        if (has_prefix(s, len, gone[i]) && tail == len - strlen(gone[i]))
+        if (scan_begins(s, len, gone[i]) && tail == len - strlen(gone[i]))
             return true;
     for (size_t i = 0; i < ARRAY_SIZE(lettered); i++)
-        if (has_prefix(s, len, lettered[i]) && isalpha((unsigned char)s[strlen(lettered[i])]))
+        if (scan_begins(s, len, lettered[i]) && isalpha((unsigned char)s[strlen(lettered[i])]))
             return true;
-    return (has_prefix(s, len, "nvme") || has_prefix(s, len, "mmcblk")) && len > tail &&
+    return (scan_begins(s, len, "nvme") || scan_begins(s, len, "mmcblk")) && len > tail &&
            s[len - tail - 1] == 'p';
 }
 

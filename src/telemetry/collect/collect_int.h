@@ -42,6 +42,7 @@ bool scan_f64(const char **p, double *out); /* digits with a point; no exponent,
 size_t scan_word(const char **p, const char **word);
 const char *scan_line(const char *p); /* the beginning of the next line, or the NUL */
 bool scan_is(const char *word, size_t len, const char *want);
+bool scan_begins(const char *word, size_t len, const char *prefix); /* and goes on */
 /* Copies a word; false when it is too long or no plain text. */
 bool scan_copy(char *out, size_t cap, const char *word, size_t len);
 

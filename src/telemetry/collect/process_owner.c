@@ -51,11 +51,6 @@ static bool all_hex(const char *s, size_t len)
     return len > 0;
 }
 
-static bool has_prefix(const char *s, size_t len, const char *prefix)
-{
-    return len > strlen(prefix) && !memcmp(s, prefix, strlen(prefix));
-}
-
 static bool has_suffix(const char *s, size_t len, const char *suffix)
 {
     return len > strlen(suffix) && !memcmp(s + len - strlen(suffix), suffix, strlen(suffix));
@@ -64,7 +59,7 @@ static bool has_suffix(const char *s, size_t len, const char *suffix)
 /* "job_42" below a Slurm cgroup. */
 static void slurm_read(const char *c, size_t len, bool below_slurm, struct owner *o)
 {
-    if (!below_slurm || o->slurm_job[0] || !has_prefix(c, len, "job_") ||
+    if (!below_slurm || o->slurm_job[0] || !scan_begins(c, len, "job_") ||
         !all_digits(c + 4, len - 4))
         return;
     (void)scan_copy(o->slurm_job, sizeof(o->slurm_job), c + 4, len - 4);
@@ -141,7 +136,7 @@ static void path_read(const char *path, size_t len, bool is_systemd, struct owne
         if (!n)
             continue;
         slurm_read(c, n, below_slurm, o);
-        below_slurm = below_slurm || scan_is(c, n, "slurm") || has_prefix(c, n, "slurm_") ||
+        below_slurm = below_slurm || scan_is(c, n, "slurm") || scan_begins(c, n, "slurm_") ||
                       has_suffix(c, n, "slurmstepd.scope") || scan_is(c, n, "slurmstepd.scope");
         pod_read(c, n, o);
         if (!container_read(c, n, o) && (is_systemd || !units[0]))

@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ONCE_APART_MS = 200 }; /* at least: the performance monitor needs half of it */
 
@@ -20,13 +19,6 @@ struct cost {
     const char *call;
     struct gpu_call_stat st;
 };
-
-static void nap_ms(int ms)
-{
-    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
-
-    nanosleep(&t, NULL);
-}
 
 /* Dearest first. */
 static int by_cost(const void *a, const void *b)
@@ -72,9 +64,8 @@ static void write_values(struct json_out *w, const char *const *ids, const doubl
 {
     json_kv_obj(w, "metrics");
     for (size_t i = 0; i < n; i++)
-        if (!isnan(v[i])) {
+        if (!isnan(v[i]))
             json_kv_num(w, ids[i], v[i]);
-        }
     json_obj_end(w);
 }
 
@@ -132,10 +123,10 @@ static void write_all(struct gpu_sampler *s, int apart_ms, struct buf *out)
     json_doc(&w, out, "stoker.gpu-sample/1");
     json_kv_str(&w, "driver", s->driver);
     write_costs(&w, "first", s, first);
-    nap_ms(apart_ms);
+    clock_sleep_ms(apart_ms);
     full = sample_ns(s, true);
     write_costs(&w, "full", s, full);
-    nap_ms(apart_ms);
+    clock_sleep_ms(apart_ms);
     usual = sample_ns(s, false);
     write_costs(&w, "usual", s, usual);
     json_kv_arr(&w, "gpus");

@@ -6,6 +6,7 @@
  * such a process has no owner that we could read. */
 #include "telemetry/gpu/gpu_int.h"
 
+#include "base/codec/fnv1a.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text/json.h"
@@ -256,19 +257,10 @@ static void write_one(struct json_out *w, const struct gpu_sampler *s, const str
     json_obj_end(w);
 }
 
-static uint64_t hash_text(const char *text, size_t len)
-{
-    uint64_t h = 0xcbf29ce484222325;
-
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)text[i]) * 0x100000001b3;
-    return h;
-}
-
 void gpu_document_send(struct gpu_sampler *s, const char *name, const struct buf *text,
                        uint64_t *io_hash)
 {
-    uint64_t h = hash_text(buf_str(text), text->len);
+    uint64_t h = fnv1a_add(FNV1A_START, buf_str(text), text->len);
 
     if (!text->over && h != *io_hash && s->writer)
         stream_doc(s->writer, name, buf_str(text));
