@@ -48,61 +48,61 @@ static void add_texts(struct json_out *w, const struct texts *t, size_t first, s
     json_arr_end(w);
 }
 
-static void add_body(const struct api_ask *ask, size_t index, struct buf *out)
+static void add_body(const struct api_wanted *want, size_t index, struct buf *out)
 {
-    const struct peer_api *a = ask->api;
-    bool rerank = ask->route == API_RERANK;
+    const struct peer_api *a = want->api;
+    bool rerank = want->route == API_RERANK;
     struct json_out w;
 
     json_out_init(&w, out, 0);
     json_obj(&w);
-    if (a->model && ask->model && *ask->model)
-        json_kv_str(&w, "model", ask->model);
+    if (a->model && want->model && *want->model)
+        json_kv_str(&w, "model", want->model);
     if (rerank) {
-        const struct bench_text *q = &ask->queries->items[index % ask->queries->count];
+        const struct bench_text *q = &want->queries->items[index % want->queries->count];
 
         json_key(&w, "query");
         json_add_strn(&w, q->p, q->len);
     }
     json_key(&w, rerank ? a->docs_key : a->texts_key);
-    add_texts(&w, ask->texts, index * ask->items, ask->items);
+    add_texts(&w, want->texts, index * want->items, want->items);
     buf_adds(out, rerank ? a->rerank_more : a->embed_more);
     json_obj_end(&w);
 }
 
-static void add_head(const struct api_ask *ask, size_t body_len, struct buf *out)
+static void add_head(const struct api_wanted *want, size_t body_len, struct buf *out)
 {
     char authority[URL_AUTHORITY_MAX];
 
-    buf_addf(out,
-             "POST %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: stoker-bench/" STOKER_VERSION "\r\n",
-             ask->url->prefix, api_path(ask->api, ask->route), url_authority(ask->url, authority));
+    buf_addf(
+        out, "POST %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: stoker-bench/" STOKER_VERSION "\r\n",
+        want->url->prefix, api_path(want->api, want->route), url_authority(want->url, authority));
     buf_adds(out, "Content-Type: application/json\r\nAccept: application/json\r\n");
-    if (ask->token)
-        buf_addf(out, "Authorization: Bearer %s\r\n", ask->token);
+    if (want->token)
+        buf_addf(out, "Authorization: Bearer %s\r\n", want->token);
     buf_addf(out, "Content-Length: %zu\r\n\r\n", body_len);
 }
 
-enum rc api_build(const struct api_ask *ask, struct api_requests *out, struct err *err)
+enum rc api_build(const struct api_wanted *want, struct api_requests *out, struct err *err)
 {
     struct buf body = { .max = API_REQUEST_MAX }, whole = { .max = API_REQUEST_MAX };
-    struct api_requests r = { .items = ask->items };
+    struct api_requests r = { .items = want->items };
     size_t bytes = 0;
 
-    assert(api_path(ask->api, ask->route) && ask->items && ask->texts->count);
+    assert(api_path(want->api, want->route) && want->items && want->texts->count);
     r.bytes = xcalloc(API_REQUESTS_MAX, sizeof(*r.bytes));
     r.lens = xcalloc(API_REQUESTS_MAX, sizeof(*r.lens));
     while (r.count < API_REQUESTS_MAX && bytes < API_REQUESTS_BYTES) {
         buf_reset(&body);
-        add_body(ask, r.count, &body);
-        add_head(ask, body.len, &whole);
+        add_body(want, r.count, &body);
+        add_head(want, body.len, &whole);
         buf_add(&whole, body.data, body.len);
         if (body.over || whole.over) {
             buf_release(&body);
             buf_release(&whole);
             api_requests_release(&r);
             return err_set(err, RC_LIMIT, "a request of %zu texts is larger than %d bytes",
-                           ask->items, API_REQUEST_MAX);
+                           want->items, API_REQUEST_MAX);
         }
         bytes += whole.len;
         r.lens[r.count] = whole.len;

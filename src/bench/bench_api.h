@@ -39,7 +39,7 @@ struct api_requests { /* owned; all zero is empty */
     size_t items; /* texts or documents in each */
 };
 
-struct api_ask {
+struct api_wanted {
     const struct url *url;
     const struct peer_api *api;
     enum api_route route;
@@ -51,7 +51,8 @@ struct api_ask {
 };
 
 /* RC_LIMIT when one request is too large. */
-enum rc api_build(const struct api_ask *ask, struct api_requests *out, struct err *err) MUST_USE;
+enum rc api_build(const struct api_wanted *want, struct api_requests *out,
+                  struct err *err) MUST_USE;
 void api_requests_release(struct api_requests *r);
 
 /* Asks a server which API it speaks and what its model is called: GET /info, /v1/models,

@@ -239,20 +239,20 @@ static enum rc choose_api(struct bench_target *t, const struct bench_plan *p, co
 static enum rc open_target(struct bench_target *t, struct bench_plan *p, const char *url,
                            const char *api, const char *model, struct err *err)
 {
-    struct api_ask ask = { .url = &t->url,
-                           .route = p->load.route,
-                           .token = p->token,
-                           .items = p->items,
-                           .texts = &p->texts,
-                           .queries = &p->queries };
+    struct api_wanted want = { .url = &t->url,
+                               .route = p->load.route,
+                               .token = p->token,
+                               .items = p->items,
+                               .texts = &p->texts,
+                               .queries = &p->queries };
 
     if (url_parse(url, &t->url, err))
         return err->code;
     if (choose_api(t, p, api, model, err))
         return err_ctx(err, "'%s'", url);
-    ask.api = t->guess.api;
-    ask.model = t->guess.model;
-    if (api_build(&ask, &t->reqs, err) || load_new(&p->load, &t->url, &t->reqs, &t->load, err) ||
+    want.api = t->guess.api;
+    want.model = t->guess.model;
+    if (api_build(&want, &t->reqs, err) || load_new(&p->load, &t->url, &t->reqs, &t->load, err) ||
         load_try(t->load, err))
         return err_ctx(err, "'%s'", url);
     return RC_OK;

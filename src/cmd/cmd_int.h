@@ -119,6 +119,9 @@ void cmd_readme(struct buf *out);                   /* Markdown rows */
 enum rc cmd_completion(const char *shell, struct buf *out, struct err *err) MUST_USE;
 
 struct spec;
+struct spec_diags;
+/* What is wrong with a spec, or noticed of it, with places, on stderr. */
+void cmd_diags_tell(struct cmd_ctx *ctx, const struct spec_diags *d, bool errors, bool warnings);
 /* A spec that a command was given.  What is wrong with it is told here, with places: on stderr, or
  * on stdout as `stoker spec check --json` has it, and then `err` has no words. */
 enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct spec **out,

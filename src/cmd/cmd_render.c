@@ -321,7 +321,6 @@ static void tell_json(struct render_work *w, const char *dir, bool written)
 /* The spec's faults, each where it stands; the error is then one line about all of them. */
 static enum rc tell_faults(struct render_work *w, enum rc rc, struct err *err)
 {
-    struct buf text = { 0 };
     size_t n = w->diags.count + w->diags.dropped;
 
     *err = (struct err){ 0 };
@@ -330,10 +329,7 @@ static enum rc tell_faults(struct render_work *w, enum rc rc, struct err *err)
         err->code = rc;
         return rc;
     }
-    spec_diags_print(&w->diags, &w->ctx->err_term, &text);
-    spec_warnings_print(&w->diags, &w->ctx->err_term, &text);
-    fwrite(buf_str(&text), 1, text.len, stderr);
-    buf_release(&text);
+    cmd_diags_tell(w->ctx, &w->diags, true, true);
     return err_set(err, rc, "'%s' cannot be rendered: %zu error%s", spec_name(w), n,
                    n == 1 ? "" : "s");
 }
@@ -343,12 +339,9 @@ static enum rc tell_warnings(struct render_work *w, struct err *err)
 {
     size_t n = w->diags.warning_count + w->diags.warning_dropped;
     bool refuse = w->opts->strict && n;
-    struct buf text = { 0 };
 
     if (!w->opts->json) {
-        spec_warnings_print(&w->diags, &w->ctx->err_term, &text);
-        fwrite(buf_str(&text), 1, text.len, stderr);
-        buf_release(&text);
+        cmd_diags_tell(w->ctx, &w->diags, false, true);
     } else if (refuse) {
         tell_json(w, NULL, false);
         err->code = RC_PARSE;

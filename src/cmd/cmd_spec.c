@@ -34,12 +34,14 @@ static void check_print_clean(struct cmd_ctx *ctx, const char *file, const struc
              s->model_count == 1 ? "" : "s");
 }
 
-static void check_print_bad(struct cmd_ctx *ctx, const struct spec_diags *d)
+void cmd_diags_tell(struct cmd_ctx *ctx, const struct spec_diags *d, bool errors, bool warnings)
 {
     struct buf text = { 0 };
 
-    spec_diags_print(d, &ctx->err_term, &text);
-    spec_warnings_print(d, &ctx->err_term, &text);
+    if (errors)
+        spec_diags_print(d, &ctx->err_term, &text);
+    if (warnings)
+        spec_warnings_print(d, &ctx->err_term, &text);
     fwrite(buf_str(&text), 1, text.len, stderr);
     buf_release(&text);
 }
@@ -133,7 +135,7 @@ enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct s
         json_close(&w, ctx);
         *err = (struct err){ 0 };
     } else if (rc && diags.count) {
-        check_print_bad(ctx, &diags);
+        cmd_diags_tell(ctx, &diags, true, true);
         *err = (struct err){ 0 };
         err_set(err, rc, "'%s' has errors", path);
     }
@@ -144,13 +146,10 @@ enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct s
 enum rc cmd_spec_load(struct cmd_ctx *ctx, const char *path, struct spec **out, struct err *err)
 {
     struct spec_diags diags = { 0 };
-    struct buf text = { 0 };
     enum rc rc = spec_load(path, out, &diags, err);
 
     if (rc && diags.count) {
-        spec_diags_print(&diags, &ctx->err_term, &text);
-        fwrite(buf_str(&text), 1, text.len, stderr);
-        buf_release(&text);
+        cmd_diags_tell(ctx, &diags, true, false);
         *err = (struct err){ 0 }; /* its first message has been told with the others */
         err_set(err, rc, "could not read '%s'", path);
     }
@@ -180,7 +179,7 @@ static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out 
     if (w) {
         check_json(w, path, !bad, &diags);
     } else {
-        check_print_bad(ctx, &diags);
+        cmd_diags_tell(ctx, &diags, true, true);
         if (!bad)
             check_print_clean(ctx, path, s);
     }

@@ -440,8 +440,8 @@ struct phase_stretch {
     size_t from, to;
 };
 
-/* Facts of neighbours added up may give another verdict than each had by itself: those that are equal
- * now are one, judged anew. */
+/* Facts of neighbours added up may give another verdict than each had by itself: those that are
+ * equal now are one, judged anew. */
 static size_t join_equal(const struct monitor *m, struct phase_stretch *s, struct monitor_phase *p,
                          size_t n)
 {

@@ -47,13 +47,13 @@ static void check_api(const struct peer_api *api, enum api_route route)
     struct bench_text items[3] = { { "one \"quoted\"", 12 }, { "two\n", 4 }, { "\xff", 1 } };
     struct texts t = { items, 3, NULL };
     struct url u = { .host = "h", .port = "1", .prefix = "/p" };
-    struct api_ask ask = { &u, api, route, "the model", "secret", 2, &t, &t };
+    struct api_wanted want = { &u, api, route, "the model", "secret", 2, &t, &t };
     struct api_requests r;
     struct arena a = { 0 };
     struct json *doc;
     const char *body;
 
-    assert_int_equal(api_build(&ask, &r, NULL), RC_OK);
+    assert_int_equal(api_build(&want, &r, NULL), RC_OK);
     CHECK(r.count > 3 && r.items == 2);
     for (size_t i = 0; i < 3; i++) {
         const struct json *list;
@@ -232,9 +232,8 @@ struct box { /* a server, requests for it and a load */
 static void box_open(struct box *b, const struct load_opts *o,
                      bool (*how)(struct stub *, int, const char *, int))
 {
-    struct api_ask ask = {
-        &b->url, peer_api_find("tei"), API_EMBED, NULL, NULL, 1, &b->texts, NULL
-    };
+    struct api_wanted want = { &b->url, peer_api_find("tei"), API_EMBED, NULL, NULL, 1, &b->texts,
+                               NULL };
 
     memset(b, 0, sizeof(*b));
     b->stub = xcalloc(1, sizeof(*b->stub));
@@ -243,7 +242,7 @@ static void box_open(struct box *b, const struct load_opts *o,
     snprintf(b->url.host, sizeof(b->url.host), "127.0.0.1");
     snprintf(b->url.port, sizeof(b->url.port), "%d", b->stub->port);
     texts_make(&texts_law_queries, 100, 1, &b->texts);
-    assert_int_equal(api_build(&ask, &b->reqs, NULL), RC_OK);
+    assert_int_equal(api_build(&want, &b->reqs, NULL), RC_OK);
     assert_int_equal(load_new(o, &b->url, &b->reqs, &b->load, NULL), RC_OK);
 }
 

@@ -70,13 +70,10 @@ static void comparison_release(struct comparison *c)
 
 static enum rc spec_read(struct comparison *c, struct err *err)
 {
-    struct buf text = { 0 };
     enum rc rc = spec_load(c->o->nodes, &c->spec, &c->diags, err);
 
     if (rc && c->diags.count) {
-        spec_diags_print(&c->diags, &c->ctx->err_term, &text);
-        fwrite(buf_str(&text), 1, text.len, stderr);
-        buf_release(&text);
+        cmd_diags_tell(c->ctx, &c->diags, true, false);
         *err = (struct err){ 0 };
         return err_set(err, rc, "'%s' is not a spec that machines can be held beside", c->o->nodes);
     }
