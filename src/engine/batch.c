@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* batch: texts of a window into packed batches and their rows back in order.
+ *
+ * Sorting by length keeps a batch's texts alike, which devices like; ties keep the order in which
+ * texts came, so that the same window gives the same batches. */
 #include "engine/batch.h"
 
 #include "base/mem.h"
@@ -25,23 +29,18 @@ void batch_release(struct batch *b)
     *b = (struct batch){ 0 };
 }
 
-static void grow_tokens(struct batch *b, size_t more)
-{
-    size_t need = b->tokens + more;
-
-    if (need <= b->tokens_cap)
-        return;
-    b->tokens_cap = need < 2 * b->tokens_cap ? 2 * b->tokens_cap : need + 1024;
-    b->ids = xreallocarray(b->ids, b->tokens_cap, sizeof(*b->ids));
-    b->types = xreallocarray(b->types, b->tokens_cap, sizeof(*b->types));
-}
-
 void batch_add(struct batch *b, const uint32_t *ids, const uint8_t *types, size_t count,
                bool truncated)
 {
+    size_t need = b->tokens + count;
+
     assert(count > 0 && count <= UINT32_MAX);
     VEC_GROW(b->items, b->count, b->items_cap);
-    grow_tokens(b, count);
+    if (need > b->tokens_cap) {
+        b->tokens_cap = need < 2 * b->tokens_cap ? 2 * b->tokens_cap : need + 1024;
+        b->ids = xreallocarray(b->ids, b->tokens_cap, sizeof(*b->ids));
+        b->types = xreallocarray(b->types, b->tokens_cap, sizeof(*b->types));
+    }
     memcpy(b->ids + b->tokens, ids, count * sizeof(*ids));
     if (types)
         memcpy(b->types + b->tokens, types, count);
@@ -77,15 +76,6 @@ struct packed { /* room for one batch */
     float *out;
     size_t ids_cap, starts_cap;
 };
-
-static void packed_release(struct packed *p)
-{
-    free(p->ids);
-    free(p->types);
-    free(p->starts);
-    free(p->skip);
-    free(p->out);
-}
 
 static void packed_reserve(struct packed *p, size_t tokens, size_t sequences, size_t width)
 {
@@ -192,13 +182,6 @@ static enum rc check_any(const struct batch *b, size_t n, struct err *err)
     return err_set(err, RC_FAIL, "no text could be run: %s", b->items[b->order[0]].why);
 }
 
-static void fill_failed(const struct batch *b, size_t width, float *rows)
-{
-    for (size_t i = 0; i < b->count; i++)
-        for (size_t k = 0; b->items[i].why && k < width; k++)
-            rows[i * width + k] = NAN;
-}
-
 enum rc batch_run(struct batch *b, const struct batch_runner *r, float *rows, struct err *err)
 {
     size_t budget = r->budget ? r->budget : BATCH_TOKENS_DEFAULT, n = sort_items(b), count, tokens;
@@ -217,7 +200,13 @@ enum rc batch_run(struct batch *b, const struct batch_runner *r, float *rows, st
         else
             b->items[b->order[from]].why = xstrdup(why.msg[0] ? why.msg : "the engine failed");
     }
-    packed_release(&p);
-    fill_failed(b, r->width, rows);
+    free(p.ids);
+    free(p.types);
+    free(p.starts);
+    free(p.skip);
+    free(p.out);
+    for (size_t i = 0; i < b->count; i++)
+        for (size_t k = 0; b->items[i].why && k < r->width; k++)
+            rows[i * r->width + k] = NAN;
     return check_any(b, n, err);
 }

@@ -38,16 +38,6 @@ static const struct eng_ops *const registry[] = {
     &eng_cpu, &eng_ref, /* the definition: always built, always last */
 };
 
-/* Place in the registry, or its size when there is none. */
-static size_t find_named(const char *name)
-{
-    size_t i = 0;
-
-    while (i < ARRAY_SIZE(registry) && !str_eq(registry[i]->name, name))
-        i++;
-    return i;
-}
-
 const struct eng_ops *eng_device(size_t i)
 {
     return i < ARRAY_SIZE(registry) ? registry[i] : NULL;
@@ -72,31 +62,21 @@ size_t eng_ops_count(const struct eng_ops *ops)
     return ops->count ? ops->count() : 1;
 }
 
-static size_t find_best(void)
+/* The one of this name, or without a name the best; NULL: there is none. */
+static const struct eng_ops *find_here(const char *name)
 {
-    size_t best = ARRAY_SIZE(registry);
+    const struct eng_ops *best = NULL;
     int best_score = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(registry); i++) {
-        int score = registry[i]->score();
+        int score = name ? str_eq(registry[i]->name, name) : registry[i]->score();
 
         if (score > best_score) {
-            best = i;
+            best = registry[i];
             best_score = score;
         }
     }
     return best;
-}
-
-static void hint_names(struct err *err)
-{
-    char list[128] = "";
-    size_t used = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(registry) && used < sizeof(list); i++)
-        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s'%s'", i ? ", " : "",
-                                 registry[i]->name);
-    err_hint(err, "This program has %s.", list);
 }
 
 static enum rc check_number(const char *device, const struct eng_ops *ops, struct err *err)
@@ -119,21 +99,20 @@ static enum rc check_number(const char *device, const struct eng_ops *ops, struc
 static enum rc find_ops(struct workers *w, const char *device, bool wait,
                         const struct eng_ops **out, struct err *err)
 {
-    size_t at = device ? find_named(device) : find_best();
-    const struct eng_ops *ops = at < ARRAY_SIZE(registry) ? registry[at] : NULL;
+    const struct eng_ops *here = find_here(device), *ops = here;
     enum rc rc = RC_OK;
 
     if (!ops && device && w)
-        rc = wait ? workers_find(w, device, &ops, err) : workers_known(w, device, &ops, err);
+        rc = workers_find(w, device, wait, &ops, err);
     else if (!ops && device)
         rc = plugin_engine(device, &ops, err);
     if (!wait && rc == RC_OK && !ops && device)
         return RC_OK; /* not known yet */
     if (rc == RC_USAGE)
-        hint_names(err);
+        err_hint(err, "This program has '%s', '%s'.", registry[0]->name, registry[1]->name);
     if (rc == RC_OK && (!ops || eng_ops_score(ops) <= 0))
         rc = err_set(err, RC_NODEV, "device '%s' cannot run on this machine", device ? device : "");
-    if (rc == RC_OK && at == ARRAY_SIZE(registry))
+    if (rc == RC_OK && !here)
         rc = check_number(device, ops, err);
     if (rc == RC_OK)
         *out = ops;
@@ -239,14 +218,6 @@ static enum rc check_batch(const struct model *m, const struct eng_batch *b, enu
     return RC_OK;
 }
 
-static enum rc bad_output(const struct eng *e, size_t sequence, float x, struct err *err)
-{
-    return err_set(err, RC_FAIL,
-                   "sequence %zu: model '%s' gave %s on device '%s'; a weight may be damaged: "
-                   "'stoker model verify' looks at each",
-                   sequence, e->model->name, isnan(x) ? "NaN" : "infinity", e->ops->name);
-}
-
 /* A NaN in the weights or an overflow shows here, before anyone stores it. */
 static enum rc check_output(const struct eng *e, const struct eng_batch *b, enum eng_want want,
                             const float *out, struct err *err)
@@ -259,7 +230,10 @@ static enum rc check_output(const struct eng *e, const struct eng_batch *b, enum
 
         for (size_t i = first * width; i < end * width; i++)
             if (!isfinite(out[i]))
-                return bad_output(e, s, out[i], err);
+                return err_set(err, RC_FAIL,
+                               "sequence %zu: model '%s' gave %s on device '%s'; a weight may be "
+                               "damaged: 'stoker model verify' looks at each",
+                               s, e->model->name, isnan(out[i]) ? "NaN" : "infinity", e->ops->name);
     }
     return RC_OK;
 }

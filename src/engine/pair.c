@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* pair: where the query's ids stand is found out by encoding it once with a document of one letter,
+ * so that no knowledge of templates is needed here. */
 #include "engine/pair.h"
 
 #include "base/mem.h"

@@ -84,21 +84,13 @@ static void pool_max(const struct eng_rows *r, size_t hidden, float *out)
         }
 }
 
-/* Weights are places counted from 1, a prompt's too: the sum of skip + 1 .. count. */
-static double weights_sum(const struct eng_rows *r)
-{
-    double n = (double)r->count, skip = (double)r->skip;
-
-    return (n * (n + 1) - skip * (skip + 1)) / 2;
-}
-
 /* Where a prompt leaves no token at all, the reference divides a sum of nothing by a clamped
  * count: zeros; and CLS is the first token. */
 void eng_pool(enum model_pool kind, const struct eng_rows *r, size_t hidden, float *out)
 {
     size_t skip = r->skip < r->count ? r->skip : r->count;
     struct eng_rows kept = { .x = r->x, .ld = r->ld, .count = r->count, .skip = skip };
-    double n = (double)(r->count - skip);
+    double n = (double)(r->count - skip), all = (double)r->count, left = (double)skip;
 
     assert(r->count > 0);
     switch (kind) {
@@ -109,7 +101,8 @@ void eng_pool(enum model_pool kind, const struct eng_rows *r, size_t hidden, flo
         pool_sum(&kept, hidden, false, fmax(sqrt(n), 1), out);
         break;
     case MODEL_POOL_WEIGHTED:
-        pool_sum(&kept, hidden, true, fmax(weights_sum(&kept), 1), out);
+        /* weights are places counted from 1, a prompt's too: the sum of skip + 1 .. count */
+        pool_sum(&kept, hidden, true, fmax((all * (all + 1) - left * (left + 1)) / 2, 1), out);
         break;
     case MODEL_POOL_MAX:
         pool_max(&kept, hidden, out);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* worker: the owner's side as others call it: life, devices by name, a message and its reply.
+ *
+ * A device has one struct device_worker from the moment somebody asks for it until the end; the
+ * process behind it (struct link) comes and goes.  Whoever asks waits on one condition for all
+ * workers, which the watching thread signals after every turn that changed something. */
 #include "engine/worker/worker_int.h"
 
 #include "base/mem.h"
@@ -233,55 +238,29 @@ enum rc worker_call(struct device_worker *w, struct msg_request *request,
 
 /* ---- from outside */
 
-/* The same of a device whose plug-in is there. */
-static enum rc split_known(const char *device, char name[WORKER_NAME_MAX], uint64_t *number,
-                           struct err *err)
-{
-    enum rc rc = split_device(device, name, number, err);
-
-    return rc == RC_OK ? plugin_check(device, err) : rc;
-}
-
-enum rc workers_find(struct workers *ws, const char *device, const struct eng_ops **out,
+enum rc workers_find(struct workers *ws, const char *device, bool wait, const struct eng_ops **out,
                      struct err *err)
 {
     char name[WORKER_NAME_MAX];
     uint64_t number;
-    enum rc rc = split_known(device, name, &number, err);
+    enum rc rc = split_device(device, name, &number, err);
 
+    if (rc == RC_OK)
+        rc = plugin_check(device, err);
     if (rc != RC_OK)
         return rc;
     pthread_mutex_lock(&ws->lock);
     struct plugin_kind *k = kind_of(ws, name, err);
-    struct device_worker *w = k && !k->known ? worker_of(ws, device, err) : NULL;
-    if (!k || (!k->known && !w))
+    struct device_worker *w = k && !k->known && wait ? worker_of(ws, device, err) : NULL;
+    if (!k || (!k->known && wait && !w))
         rc = RC_LIMIT;
-    else if (!k->known)
+    else if (w)
         rc = worker_up(w, err);
     if (rc == RC_OK && w && number >= k->about.count) {
         w->drop = true; /* it could say that there is no such device, and is of no other use */
         workers_wake(ws);
     }
-    pthread_mutex_unlock(&ws->lock);
-    if (rc == RC_OK)
-        *out = &k->ops;
-    return rc;
-}
-
-enum rc workers_known(struct workers *ws, const char *device, const struct eng_ops **out,
-                      struct err *err)
-{
-    char name[WORKER_NAME_MAX];
-    uint64_t number;
-    enum rc rc = split_known(device, name, &number, err);
-
-    if (rc != RC_OK)
-        return rc;
-    pthread_mutex_lock(&ws->lock);
-    const struct plugin_kind *k = kind_of(ws, name, err);
-    if (!k)
-        rc = RC_LIMIT;
-    else if (k->known)
+    if (rc == RC_OK && (wait || k->known))
         *out = &k->ops;
     pthread_mutex_unlock(&ws->lock);
     return rc;

@@ -140,13 +140,10 @@ struct workers {
 
 /* ---- worker.c */
 /* The implementation of device "NAME" or "NAME:NUMBER", as plugin_engine(): what it says of
- * itself came from its worker, which is started if it was not.  Good as long as `w`. */
-enum rc workers_find(struct workers *w, const char *device, const struct eng_ops **out,
+ * itself came from its worker, which is started if it was not.  Good as long as `w`.  Without
+ * `wait`, *out stays as it is when no worker has said anything of that kind yet. */
+enum rc workers_find(struct workers *w, const char *device, bool wait, const struct eng_ops **out,
                      struct err *err) MUST_USE;
-
-/* The same without waiting: *out stays as it is when no worker has said anything of that kind. */
-enum rc workers_known(struct workers *w, const char *device, const struct eng_ops **out,
-                      struct err *err) MUST_USE;
 /* The lock is held here and below. */
 struct device_worker *worker_of(struct workers *ws, const char *device, struct err *err); /* made */
 enum rc worker_up(struct device_worker *w, struct err *err) MUST_USE; /* started; waits */

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* worker_msg: packets between a process and its worker.  A packet is a struct as it is, since both
+ * are one program; what comes in is checked field by field all the same, for a driver runs beside
+ * the one that wrote it. */
 #include "engine/worker/worker_msg_int.h"
 
 #include "base/str.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* sums: lists are read line by line, and the first that is no sum ends it with its number: a list
+ * that is half understood would call a file unlisted. */
 #include "base/mem.h"
 #include "model/files/sums_int.h"
 #include "os/file.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* verify: one pass over every tensor in pieces, then one over every file for its sum.
+ *
+ * A matrix of zeros is what a download that never came looks like, and one of a single other number
+ * what an initialiser left; biases and some LayerNorms may be either. */
 #include "model/files/verify.h"
 #include "base/mem.h"
 #include "base/str.h"

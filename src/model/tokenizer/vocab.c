@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* vocab: texts lie one behind the other in units of VOCAB_UNIT bytes, found by id through an array
+ * and by text through open addressing with the upper half of the hash beside each slot, so that a
+ * look-up that misses touches one line.  vocab_int.h has the layout. */
 #include "model/tokenizer/vocab_int.h"
 
 #include "base/mem.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* torch_file: where the bytes of each tensor of a pickle lie in its file.
+ *
+ * A tensor is a view of a storage: most lie in one piece and are read as they are; one with other
+ * strides is gathered from the span of the storage that it touches. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/files/lfs_int.h"
