@@ -63,4 +63,8 @@ double plan_frozen_bits(const struct plan_config *c);
 /* Bytes for each logit, by the profile. */
 double plan_logit_bytes(const struct plan_config *c, const struct plan_memory_consts *k);
 
+/* The first rule that `c` breaks on `cl` (NULL: any cluster).  No text: for searches. */
+enum plan_rule plan_config_rule(const struct plan_model *m, const struct plan_cluster *cl,
+                                const struct plan_config *c);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "plan/memory/step_memory_int.h"
+#include "plan/plan_int.h"
 #include "plan/search/search_int.h"
 #include "plan/time/step_time_int.h"
 

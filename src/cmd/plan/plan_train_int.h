@@ -5,7 +5,7 @@
 #include "base/text/json.h"
 #include "cmd/plan/plan_cmd_int.h"
 #include "plan/advice.h"
-#include "plan/cases.h"
+#include "plan/cluster_cases.h"
 
 #define GIB ((double)(1 << 30))
 enum {

@@ -46,7 +46,7 @@ static void add_note(struct flags_job *j, const char *fmt, ...)
     va_end(ap);
 }
 
-static long long ll(int64_t v)
+static long long as_ll(int64_t v)
 {
     return (long long)v;
 }
@@ -94,7 +94,7 @@ static void launch_shape(struct flags_job *j, int64_t *nodes, int64_t *each)
             j,
             "launchers start as many processes on each node: %lld GPUs are %lld nodes with %lld "
             "of their %lld GPUs; the plan counted full nodes",
-            ll(j->cl->gpus), ll(*nodes), ll(*each), ll(machine));
+            as_ll(j->cl->gpus), as_ll(*nodes), as_ll(*each), as_ll(machine));
 }
 
 static void print_torchrun(struct flags_job *j, const char *script)
@@ -103,12 +103,12 @@ static void print_torchrun(struct flags_job *j, const char *script)
 
     launch_shape(j, &nodes, &each);
     if (nodes == 1)
-        buf_addf(j->out, "torchrun --standalone --nproc-per-node %lld %s", ll(each), script);
+        buf_addf(j->out, "torchrun --standalone --nproc-per-node %lld %s", as_ll(each), script);
     else
         buf_addf(j->out,
                  "torchrun --nnodes %lld --nproc-per-node %lld --rdzv-backend c10d --rdzv-id job "
                  "--rdzv-endpoint \"$HEAD_NODE:29500\" %s",
-                 ll(nodes), ll(each), script);
+                 as_ll(nodes), as_ll(each), script);
 }
 
 /* The type of 16 bits. */
@@ -177,20 +177,20 @@ static void megatron_model(struct flags_job *j)
     struct plan_megatron_model row;
 
     plan_megatron_model_of(m, &row);
-    add_flag(j, "--num-layers %lld --hidden-size %lld --num-attention-heads %lld", ll(m->layers),
-             ll(m->hidden), ll(m->heads));
+    add_flag(j, "--num-layers %lld --hidden-size %lld --num-attention-heads %lld", as_ll(m->layers),
+             as_ll(m->hidden), as_ll(m->heads));
     if (!m->kv_lora && m->kv_heads != m->heads)
-        add_flag(j, "--group-query-attention --num-query-groups %lld", ll(m->kv_heads));
+        add_flag(j, "--group-query-attention --num-query-groups %lld", as_ll(m->kv_heads));
     if (!m->kv_lora && m->head_dim * m->heads != m->hidden)
-        add_flag(j, "--kv-channels %lld", ll(m->head_dim));
+        add_flag(j, "--kv-channels %lld", as_ll(m->head_dim));
     if (m->kv_lora) {
-        add_flag(j, "--multi-latent-attention --kv-lora-rank %lld", ll(m->kv_lora));
+        add_flag(j, "--multi-latent-attention --kv-lora-rank %lld", as_ll(m->kv_lora));
         if (m->q_lora)
-            add_flag(j, "--q-lora-rank %lld", ll(m->q_lora));
+            add_flag(j, "--q-lora-rank %lld", as_ll(m->q_lora));
         add_flag(j, "--qk-head-dim %lld --qk-pos-emb-head-dim %lld --v-head-dim %lld",
-                 ll(m->qk_nope), ll(m->qk_rope), ll(m->v_dim));
+                 as_ll(m->qk_nope), as_ll(m->qk_rope), as_ll(m->v_dim));
     }
-    add_flag(j, "--ffn-hidden-size %lld", ll(m->ffn ? m->ffn : m->expert_ffn));
+    add_flag(j, "--ffn-hidden-size %lld", as_ll(m->ffn ? m->ffn : m->expert_ffn));
     if (m->gated && !(row.flags && strstr(row.flags, "geglu")))
         add_flag(j, "--swiglu");
     if (!m->norm_bias)
@@ -208,21 +208,21 @@ static void megatron_model(struct flags_job *j)
         add_flag(j, "--untie-embeddings-and-output-weights");
     if (m->experts) {
         add_flag(j, "--num-experts %lld --moe-router-topk %lld --moe-ffn-hidden-size %lld",
-                 ll(m->experts), ll(m->top_k), ll(m->expert_ffn));
+                 as_ll(m->experts), as_ll(m->top_k), as_ll(m->expert_ffn));
         if (m->shared_ffn)
-            add_flag(j, "--moe-shared-expert-intermediate-size %lld", ll(m->shared_ffn));
+            add_flag(j, "--moe-shared-expert-intermediate-size %lld", as_ll(m->shared_ffn));
         if (m->moe_first)
-            add_flag(j, "--moe-layer-freq \"[0]*%lld+[1]*%lld\"", ll(m->moe_first),
-                     ll(m->layers - m->moe_first));
+            add_flag(j, "--moe-layer-freq \"[0]*%lld+[1]*%lld\"", as_ll(m->moe_first),
+                     as_ll(m->layers - m->moe_first));
         else if (m->moe_every > 1)
-            add_flag(j, "--moe-layer-freq %lld", ll(m->moe_every));
+            add_flag(j, "--moe-layer-freq %lld", as_ll(m->moe_every));
     }
     /* a table of positions shorter than the sequence is refused */
-    add_flag(j, "--seq-length %lld --max-position-embeddings %lld", ll(j->c->seq),
-             ll(plan_max(m->positions, j->c->seq)));
+    add_flag(j, "--seq-length %lld --max-position-embeddings %lld", as_ll(j->c->seq),
+             as_ll(plan_max(m->positions, j->c->seq)));
     if (m->positions && m->positions < j->c->seq)
         add_note(j, "%s has positions for %lld tokens: longer sequences want a longer table",
-                 m->name, ll(m->positions));
+                 m->name, as_ll(m->positions));
 }
 
 static void megatron_zero(struct flags_job *j)
@@ -237,7 +237,7 @@ static void megatron_zero(struct flags_job *j)
     if (c->zero >= 1 || plan_megatron_aware(c))
         add_flag(j, "--use-distributed-optimizer");
     if (c->zero >= 1 && j->shard != j->replicas)
-        add_flag(j, "--num-distributed-optimizer-instances %lld", ll(j->replicas / j->shard));
+        add_flag(j, "--num-distributed-optimizer-instances %lld", as_ll(j->replicas / j->shard));
     if (c->profile.dp_overlap && j->replicas > 1)
         add_flag(j, "--overlap-grad-reduce%s", c->zero ? " --overlap-param-gather" : "");
 }
@@ -263,7 +263,7 @@ static void megatron_optimizer(struct flags_job *j)
 static void megatron_experts(struct flags_job *j)
 {
     add_flag(j, "--expert-model-parallel-size %d --expert-tensor-parallel-size %lld", j->c->ep,
-             ll(plan_etp(j->c)));
+             as_ll(plan_etp(j->c)));
     add_flag(j, "--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
 }
 
@@ -340,10 +340,10 @@ static void megatron_layout(struct flags_job *j)
         if (n)
             buf_adds(&text, "t");
         if (n > 1)
-            buf_addf(&text, "*%lld", ll(n));
+            buf_addf(&text, "*%lld", as_ll(n));
         buf_adds(&text, last ? "L" : "|");
         if (same > 1)
-            buf_addf(&text, ")*%lld", ll(same));
+            buf_addf(&text, ")*%lld", as_ll(same));
     }
     add_flag(j, "--pipeline-model-parallel-layout \"%s\"", buf_str(&text));
     buf_release(&text);
@@ -391,7 +391,7 @@ static void print_megatron(struct flags_job *j)
         add_flag(j, "--context-parallel-size %d", c->cp);
     if (j->m->experts)
         megatron_experts(j);
-    add_flag(j, "--micro-batch-size %d --global-batch-size %lld", c->micro_batch, ll(j->batch));
+    add_flag(j, "--micro-batch-size %d --global-batch-size %lld", c->micro_batch, as_ll(j->batch));
     megatron_zero(j);
     megatron_optimizer(j);
     megatron_recompute(j);
@@ -419,7 +419,7 @@ static void torchtitan_pipeline(struct flags_job *j)
                                        : "1F1B");
     add_flag(j, "--parallelism.pipeline_parallel_microbatch_size %d", c->micro_batch);
     add_flag(j, "--parallelism.pipeline_parallel_layers_per_stage %lld",
-             ll(plan_ceil_div(j->m->layers, (int64_t)c->pp * c->vpp)));
+             as_ll(plan_ceil_div(j->m->layers, (int64_t)c->pp * c->vpp)));
     if (j->m->layers % ((int64_t)c->pp * c->vpp) == 0)
         add_flag(j, "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
                     "--parallelism.pipeline_parallel_last_stage_less_layers 0");
@@ -446,9 +446,9 @@ static void print_torchtitan(struct flags_job *j)
     if (c->ep > 1)
         add_flag(j, "--parallelism.expert_parallel_degree %d", c->ep);
     if (c->zero >= 2) {
-        add_flag(j, "--parallelism.data_parallel_shard_degree %lld", ll(j->shard / c->cp));
+        add_flag(j, "--parallelism.data_parallel_shard_degree %lld", as_ll(j->shard / c->cp));
         add_flag(j, "--parallelism.data_parallel_replicate_degree %lld",
-                 ll(j->replicas / j->shard));
+                 as_ll(j->replicas / j->shard));
         add_flag(j, "--parallelism.fsdp_reshard_after_forward %s",
                  c->zero == 3 ? "always" : "never");
     } else {
@@ -457,9 +457,9 @@ static void print_torchtitan(struct flags_job *j)
                  "--parallelism.data_parallel_shard_degree 1",
                  c->dp);
     }
-    add_flag(j, "--training.local_batch_size %lld --training.global_batch_size %lld", ll(each),
-             ll(j->batch));
-    add_flag(j, "--training.seq_len %lld --training.dtype %s", ll(c->seq),
+    add_flag(j, "--training.local_batch_size %lld --training.global_batch_size %lld", as_ll(each),
+             as_ll(j->batch));
+    add_flag(j, "--training.seq_len %lld --training.dtype %s", as_ll(c->seq),
              c->precision == PLAN_PURE16 ? "bfloat16" : "float32");
     if (c->offload_params)
         add_flag(j, "--training.enable_cpu_offload");
@@ -506,7 +506,7 @@ static void deepspeed_json(struct flags_job *j)
     struct buf *o = j->out;
 
     buf_addf(o, "cat >ds_config.json <<'END'\n{\n");
-    buf_addf(o, "  \"train_batch_size\": %lld,\n", ll(j->batch));
+    buf_addf(o, "  \"train_batch_size\": %lld,\n", as_ll(j->batch));
     buf_addf(o, "  \"train_micro_batch_size_per_gpu\": %d,\n", c->micro_batch);
     buf_addf(o, "  \"gradient_accumulation_steps\": %d,\n", c->grad_acc);
     buf_addf(o, "  \"%s\": { \"enabled\": %s },\n", half_name(j),
@@ -533,17 +533,17 @@ static void print_deepspeed(struct flags_job *j)
     launch_shape(j, &nodes, &each);
     deepspeed_json(j);
     if (nodes > 1)
-        buf_addf(j->out, "deepspeed --hostfile hosts --num_nodes %lld --num_gpus %lld", ll(nodes),
-                 ll(each));
+        buf_addf(j->out, "deepspeed --hostfile hosts --num_nodes %lld --num_gpus %lld",
+                 as_ll(nodes), as_ll(each));
     else
-        buf_addf(j->out, "deepspeed --num_gpus %lld", ll(each));
+        buf_addf(j->out, "deepspeed --num_gpus %lld", as_ll(each));
     buf_adds(j->out, " train.py --deepspeed ds_config.json");
     no_flag(j, "DeepSpeed");
     if (j->c->tp > 1 && !j->c->seq_par)
         add_note(j, "tensor parallelism is AutoTP, for models of Transformers");
     if (j->c->zero && j->shard != j->replicas)
-        add_note(j, "DeepSpeed has no shards over %lld of %lld GPUs", ll(j->shard),
-                 ll(j->replicas));
+        add_note(j, "DeepSpeed has no shards over %lld of %lld GPUs", as_ll(j->shard),
+                 as_ll(j->replicas));
     note_half(j);
     note_optimizer(j);
     note_cpu_adam(j);
@@ -581,7 +581,7 @@ static void accelerate_fsdp(struct flags_job *j)
                  "--use_parallelism_config --parallelism_config_tp_size %d "
                  "--parallelism_config_cp_size %d --parallelism_config_dp_shard_size %lld "
                  "--parallelism_config_dp_replicate_size %lld",
-                 c->tp, c->cp, ll(plan_max(1, j->shard / c->cp)), ll(j->replicas / j->shard));
+                 c->tp, c->cp, as_ll(plan_max(1, j->shard / c->cp)), as_ll(j->replicas / j->shard));
     if (c->recompute == PLAN_RECOMPUTE_FULL)
         add_flag(j, "--fsdp_activation_checkpointing true");
     if (c->grad_acc > 1)
@@ -600,8 +600,8 @@ static void print_accelerate(struct flags_job *j)
     int64_t nodes, each;
 
     launch_shape(j, &nodes, &each);
-    buf_addf(j->out, "accelerate launch --num_processes %lld --num_machines %lld", ll(nodes * each),
-             ll(nodes));
+    buf_addf(j->out, "accelerate launch --num_processes %lld --num_machines %lld",
+             as_ll(nodes * each), as_ll(nodes));
     if (nodes > 1)
         add_flag(j, "--machine_rank \"$RANK_OF_NODE\" --main_process_ip \"$HEAD_NODE\" "
                     "--main_process_port 29500");
@@ -619,7 +619,7 @@ static void print_accelerate(struct flags_job *j)
         add_flag(j, "--dynamo_backend inductor");
     add_flag(j, "train.py");
     add_note(j, "in train.py: per-device batch %d, gradient accumulation %d, sequences of %lld",
-             c->micro_batch, c->grad_acc, ll(c->seq));
+             c->micro_batch, c->grad_acc, as_ll(c->seq));
     if (c->recompute == PLAN_RECOMPUTE_FULL && !fsdp)
         add_note(j,
                  "recompute (full) is switched on in the model: gradient_checkpointing_enable()");
@@ -660,16 +660,16 @@ static void print_plain(struct flags_job *j)
         "\"tp\"))",
         c->pp, c->dp, c->cp, c->tp);
     add_note(j, "per-device batch %d, gradient accumulation %d, sequences of %lld", c->micro_batch,
-             c->grad_acc, ll(c->seq));
+             c->grad_acc, as_ll(c->seq));
     note_precision(j);
     if (c->zero >= 2)
         add_note(j, "ZeRO %d: fully_shard(layer, reshard_after_forward=%s), shards of %lld GPUs",
-                 c->zero, c->zero == 3 ? "True" : "False", ll(j->shard));
+                 c->zero, c->zero == 3 ? "True" : "False", as_ll(j->shard));
     else if (c->zero == 1)
         add_note(j, "ZeRO 1: ZeroRedundancyOptimizer under DistributedDataParallel, %lld GPUs",
-                 ll(j->shard));
+                 as_ll(j->shard));
     else if (j->replicas > 1)
-        add_note(j, "DistributedDataParallel over %lld GPUs", ll(j->replicas));
+        add_note(j, "DistributedDataParallel over %lld GPUs", as_ll(j->replicas));
     if (c->offload_params)
         add_note(j,
                  "weights and optimizer are in host memory: CPUOffloadPolicy() of fully_shard()");

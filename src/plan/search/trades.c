@@ -2,6 +2,7 @@
 /* trades: what each kind of recomputation and each mix of precisions saves and costs, for one
  * cut. */
 #include "plan/choices.h"
+#include "plan/plan_int.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -25,7 +25,7 @@ struct layer_work { /* one layer's job in doubles */
 };
 
 /* A maximum with a rounded corner; the higher p, the sharper. */
-static double pmax(double x, double y, double p)
+static double power_max(double x, double y, double p)
 {
     double m = x > y ? x : y, q = x > y ? y : x;
 
@@ -50,7 +50,7 @@ static double gemm_time(const struct layer_work *w, double m, double n, double k
     busy = 2 * tile_count(m) * tile_count(n) * k / rate * (1 + w->k[PLAN_C_K0] / k) *
            (1 + w->k[PLAN_C_TAIL] / fmax(waves, 0.25));
     bytes = w->size * (m * n + n * k + m * k);
-    return pmax(busy, bytes / w->r->hbm, 10);
+    return power_max(busy, bytes / w->r->hbm, 10);
 }
 
 static void work_of(const struct plan_model *m, const struct plan_rates *r,
@@ -265,8 +265,8 @@ static void layer_times(const struct layer_work *w, const struct pass *f, const 
 {
     double host = host_time(w), routing = (1 - w->dense) * w->k[PLAN_C_MSYNC], again = 0;
     double dev_f = pass_sum(f), dev_b = pass_sum(b);
-    double lf = pmax(dev_f, host + wait / 3, w->k[PLAN_C_CORNER]);
-    double lb = pmax(dev_b, w->k[PLAN_C_HOSTB] * host + wait * 2 / 3, w->k[PLAN_C_CORNER]);
+    double lf = power_max(dev_f, host + wait / 3, w->k[PLAN_C_CORNER]);
+    double lb = power_max(dev_b, w->k[PLAN_C_HOSTB] * host + wait * 2 / 3, w->k[PLAN_C_CORNER]);
 
     add_pass(f, part);
     add_pass(b, part);

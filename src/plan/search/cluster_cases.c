@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cases: figures, front and choice over several clusters. */
-#include "plan/cases.h"
+/* cluster_cases: figures, front and choice over several clusters. */
+#include "plan/cluster_cases.h"
 
 #include "plan/campaign.h"
 

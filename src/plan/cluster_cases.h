@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* cases: one training job on several clusters, each with what the search found on it.
+/* cluster_cases: one training job on several clusters, each with what the search found on it.
  *
  * A case is a cluster with its space and the search's lists.  What people compare is derived here:
  * days and dollars of a configuration, the points that no other beats over all clusters, the case
  * that meets a goal best, the number of GPUs that would. */
-#ifndef PLAN_CASES_H
-#define PLAN_CASES_H
+#ifndef PLAN_CLUSTER_CASES_H
+#define PLAN_CLUSTER_CASES_H
 #include "plan/consts.h"
 #include "plan/search.h"
 
