@@ -188,7 +188,7 @@ static bool is_form(const char *word)
 }
 
 /* "H100 SXM" is what the driver calls "NVIDIA H100 80GB HBM3", and not "NVIDIA H100 PCIe". */
-bool render_gpu_is(const char *model, const char *product)
+static bool render_gpu_is(const char *model, const char *product)
 {
     struct model_words a = model_split(model), b = model_split(product);
     bool sized = false;

@@ -22,8 +22,12 @@ struct render { /* what a target is given */
 
 /* --- files, refusals and origins, render_run.c --- */
 /* A new file; the caller appends to the text.  The path is a format. */
-struct buf *render_file(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3);
-struct buf *render_script(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0755 */
+enum render_mode { RENDER_PLAIN, RENDER_EXEC, RENDER_SECRET }; /* 0644, 0755, 0600 */
+struct buf *render_file_of(struct render *r, enum render_mode mode, const char *path, ...)
+    PRINTF_LIKE(3, 4);
+#define render_file(r, ...)   render_file_of(r, RENDER_PLAIN, __VA_ARGS__)
+#define render_script(r, ...) render_file_of(r, RENDER_EXEC, __VA_ARGS__)
+#define render_secret(r, ...) render_file_of(r, RENDER_SECRET, __VA_ARGS__)
 /* The first port that anybody may bind; below, Linux asks for CAP_NET_BIND_SERVICE. */
 enum { RENDER_PORT_FREE = 1024 };
 /* The function `show` of a script that prints what it would do: a command with each word as a shell
@@ -43,9 +47,8 @@ enum { RENDER_PORT_FREE = 1024 };
     "    done\n"                                                                                   \
     "    printf '%s\\n' \"$line\"\n"                                                               \
     ")\n"
-struct buf *render_secret(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0600 */
 
-/* A file that was made is one of those. */
+/* A file that was made holds a secret. */
 void render_keep_secret(struct render *r, const struct buf *text);
 
 /* Refuses the run because of the value at `member`, with a hint (NULL: none). */
@@ -80,8 +83,6 @@ void render_machines_place(struct render *r, struct render_machine *machines, si
 void render_machines_learn(struct spec *s, const struct render_machine *machines, size_t count);
 /* The next inventory of a group behind the `*at`-th; NULL: no more. */
 const struct hw *render_machine_next(const struct render *r, const struct spec_node *n, size_t *at);
-/* Is the product that a driver names ("NVIDIA H100 80GB HBM3") the model of a spec ("H100")? */
-bool render_gpu_is(const char *model, const char *product);
 
 /* --- the targets, each in NAME/NAME.c --- */
 void render_slurm(struct render *r);

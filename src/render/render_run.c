@@ -22,57 +22,27 @@ void render_set_release(struct render_set *set)
     *set = (struct render_set){ 0 };
 }
 
-static struct render_file *file_add(struct render *r, const char *fmt, va_list ap)
+struct buf *render_file_of(struct render *r, enum render_mode mode, const char *fmt, ...)
 {
     struct render_set *set = r->out;
     struct render_file *f = xcalloc(1, sizeof(*f));
     struct buf path;
+    va_list ap;
 
     buf_init(&path, RENDER_PATH_MAX);
+    va_start(ap, fmt);
     buf_vaddf(&path, fmt, ap);
+    va_end(ap);
     assert(path.len && !path.over); /* names of a spec are short */
     f->path = buf_take(&path);
+    f->exec = mode == RENDER_EXEC;
+    f->secret = mode == RENDER_SECRET;
     buf_init(&f->text, RENDER_FILE_MAX);
     if (set->count == set->cap) {
         set->cap = set->cap ? 2 * set->cap : 32;
         set->files = xreallocarray(set->files, set->cap, sizeof(*set->files));
     }
     set->files[set->count++] = f;
-    return f;
-}
-
-struct buf *render_file(struct render *r, const char *path, ...)
-{
-    struct render_file *f;
-    va_list ap;
-
-    va_start(ap, path);
-    f = file_add(r, path, ap);
-    va_end(ap);
-    return &f->text;
-}
-
-struct buf *render_script(struct render *r, const char *path, ...)
-{
-    struct render_file *f;
-    va_list ap;
-
-    va_start(ap, path);
-    f = file_add(r, path, ap);
-    va_end(ap);
-    f->exec = true;
-    return &f->text;
-}
-
-struct buf *render_secret(struct render *r, const char *path, ...)
-{
-    struct render_file *f;
-    va_list ap;
-
-    va_start(ap, path);
-    f = file_add(r, path, ap);
-    va_end(ap);
-    f->secret = true;
     return &f->text;
 }
 

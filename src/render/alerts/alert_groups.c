@@ -23,7 +23,8 @@ static const char *buf_taken(struct arena *a, struct buf *b)
     return s;
 }
 
-void promql_regex(struct buf *out, const char *s)
+/* A text inside a regular expression inside double quotes of PromQL. */
+static void promql_regex(struct buf *out, const char *s)
 {
     for (; *s; s++) {
         if (strchr("\\.+*?()|[]{}^$", *s))

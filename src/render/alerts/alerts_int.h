@@ -61,9 +61,6 @@ bool alerts_group_sleeps(const struct render *r, const struct spec_node *n);
 #define ALERTS_SLEEPS "power_save=\"true\""
 #define ALERTS_AWAKE  "power_save!=\"true\""
 
-/* A text inside a regular expression inside double quotes of PromQL. */
-void promql_regex(struct buf *out, const char *s);
-
 /* ---- what the agent does not watch, alerts_words.c */
 struct alerts_word {
     enum spec_metric metric;

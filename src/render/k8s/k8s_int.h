@@ -216,7 +216,6 @@ void k8s_resources(struct k8s *k, struct yaml_out *y, const char *key,
                    const struct spec_component *c);
 /* "env:"; entries of `pod` first, then nccl.env, then those of the component, which win. */
 void k8s_env(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
-void k8s_tolerations(struct k8s *k, struct yaml_out *y, const struct spec_node *n);
 /* Of the taints of every group with GPUs: for the GPU Operator's own pods. */
 void k8s_tolerations_gpus(struct k8s *k, struct yaml_out *y);
 /* The taints of a group's machines as a list. */
@@ -230,7 +229,6 @@ enum k8s_labeller k8s_label_by(const char *key);
 /* Tolerations, affinity and spread of a pod; the parts of it. */
 void k8s_placement(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
-void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 /* "volumes:" of a pod, and "volumeMounts:" of its container. */
 void k8s_volumes(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 void k8s_mounts(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
@@ -348,12 +346,10 @@ void k8s_driver_rdma(struct yaml_out *y, bool direct);
 bool k8s_has_mig(const struct spec *s);
 /* The strategy under `key`, "single" where nothing is cut. */
 void k8s_mig_strategy(struct k8s *k, struct yaml_out *y, const char *key);
-bool k8s_has_mig_group(const struct spec_node *n); /* has a node group it? */
 /* "mig:" and "migManager:" of the chart's values (`create`: with the ConfigMap in them) or of a
  * ClusterPolicy; the ConfigMap as an object; its text. */
 void k8s_mig_values(struct k8s *k, struct yaml_out *y, bool create);
 void k8s_mig_map(struct k8s *k, struct buf *out, const char *namespace);
-const char *k8s_mig_text(struct k8s *k);
 
 /* --- storage, k8s_volume.c --- */
 /* Is it mounted by the component, by the spec's word or for a model? */
@@ -371,13 +367,9 @@ bool k8s_held_at_one(struct k8s *k, const struct spec_component *c);
 void k8s_mounts_check(struct k8s *k, const struct spec_component *c); /* told: pods kept out */
 /* Is its claim bound to a PersistentVolume that we write (nfs, lustre, local)?  Its name. */
 bool k8s_static_volume(const struct spec_storage *s);
-const char *k8s_volume_name(struct k8s *k, const struct spec_storage *s);
 /* Whole documents: the PersistentVolume of such a storage, and a claim of any. */
 void k8s_static_volume_write(struct k8s *k, struct buf *out, const struct spec_storage *s);
 void k8s_claim_write(struct k8s *k, struct buf *out, const struct spec_storage *s);
-/* "accessModes:" and "storage:", a size that must be known. */
-void k8s_storage_modes(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
-void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
 
 /* --- bringing manifests to a cluster, k8s_apply.c --- */
 struct k8s_apply {
@@ -421,14 +413,12 @@ size_t k8s_rail_count(const struct spec_fabric *f);
 /* The NICs that every machine of the component's groups has: of the group with the fewest. */
 struct spec_nics_of k8s_component_nics(const struct k8s *k, const struct spec_component *c,
                                        const struct spec_fabric *f);
-const char *k8s_rail_name(struct k8s *k, const struct spec_fabric *f, size_t i);
 const char *k8s_rail_resource(struct k8s *k, const struct spec_fabric *f, size_t i);
 const char *k8s_rail_resource_bare(struct k8s *k, const struct spec_fabric *f, size_t i);
 /* Has each NIC a resource of its own?  So when `interfaces` are the machines' names, by which a
  * policy chooses; else (net1, net2 ...) one resource counts all NICs of the fabric. */
 bool k8s_rails_apart(const struct spec_fabric *f);
 /* Its interface in the pod: interfaces[i], else net1, net2 ... */
-const char *k8s_rail_interface(struct k8s *k, const struct spec_fabric *f, size_t i);
 const char *k8s_rail_namespace(const struct k8s *k, const struct spec_fabric *f);
 /* Lines of a script that make the namespaces of attachments where they are not the target's own;
  * `used`: is the fabric in use? */
@@ -438,7 +428,6 @@ void k8s_script_namespaces(struct k8s *k, struct buf *out, const char *tool,
 bool k8s_rdma_shared(const struct spec_fabric *f);
 /* Who gives addresses on it, and the name of nv-ipam's pool for subnet i. */
 enum spec_ipam k8s_ipam_kind(const struct spec_fabric *f);
-const char *k8s_pool_name(struct k8s *k, const struct spec_fabric *f, size_t i);
 /* The annotation's value that asks for a component's networks; "" when there are none. */
 void k8s_networks(struct k8s *k, const struct spec_component *c, struct buf *out);
 /* One NetworkAttachmentDefinition, and the SriovNetworkNodePolicy that makes its functions. */

@@ -45,7 +45,7 @@ void k8s_mig_strategy(struct k8s *k, struct yaml_out *y, const char *key)
     yaml_str(y, key, mixed ? "mixed" : "single");
 }
 
-const char *k8s_mig_text(struct k8s *k)
+static const char *k8s_mig_text(struct k8s *k)
 {
     const struct spec *s = k->r->spec;
     struct buf b = { 0 };

@@ -26,14 +26,14 @@ bool k8s_rdma_shared(const struct spec_fabric *f)
     return !f->sriov && (f->kind == SPEC_FABRIC_ROCE || f->kind == SPEC_FABRIC_INFINIBAND);
 }
 
-const char *k8s_rail_interface(struct k8s *k, const struct spec_fabric *f, size_t i)
+static const char *k8s_rail_interface(struct k8s *k, const struct spec_fabric *f, size_t i)
 {
     if (i < f->interfaces.count)
         return f->interfaces.items[i];
     return arena_printf(&k->arena, "net%zu", i + 1);
 }
 
-const char *k8s_rail_name(struct k8s *k, const struct spec_fabric *f, size_t i)
+static const char *k8s_rail_name(struct k8s *k, const struct spec_fabric *f, size_t i)
 {
     char dns[SPEC_NAME_MAX + 1];
 
@@ -202,7 +202,7 @@ enum spec_ipam k8s_ipam_kind(const struct spec_fabric *f)
 }
 
 /* NICs in one subnet take from one pool, or they would be given the same addresses. */
-const char *k8s_pool_name(struct k8s *k, const struct spec_fabric *f, size_t i)
+static const char *k8s_pool_name(struct k8s *k, const struct spec_fabric *f, size_t i)
 {
     return f->subnets.count == 1 ? k8s_name(k, f->name, "") : k8s_rail_name(k, f, i);
 }

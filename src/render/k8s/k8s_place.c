@@ -143,11 +143,6 @@ static void groups_tolerate(struct k8s *k, struct yaml_out *y,
         yaml_end(y);
 }
 
-void k8s_tolerations(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
-{
-    groups_tolerate(k, y, &n, n != NULL);
-}
-
 void k8s_taints(struct k8s *k, struct yaml_out *y, const char *key, const struct spec_node *n)
 {
     struct taint t;
@@ -293,7 +288,7 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 
 /* Pods that fill machines have a constraint too, without which the scheduler spreads them by one of
  * its own, with the same weight as the affinity of put_filled(). */
-void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+static void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     bool fill;
 

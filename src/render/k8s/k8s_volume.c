@@ -118,14 +118,15 @@ static const char *const MODES[] = { [SPEC_MODE_RWO] = "ReadWriteOnce",
                                      [SPEC_MODE_RWX] = "ReadWriteMany",
                                      [SPEC_MODE_ROX] = "ReadOnlyMany" };
 
-void k8s_storage_modes(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
+static void k8s_storage_modes(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
 {
     yaml_seq(y, "accessModes");
     render_str(k->r, y, NULL, MODES[s->access], &s->access);
     yaml_end(y);
 }
 
-void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
+/* "accessModes:" and "storage:", a size that must be known. */
+static void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
 {
     char size[32];
 
@@ -154,6 +155,11 @@ bool k8s_static_volume(const struct spec_storage *s)
     return by_hand(s);
 }
 
+static const char *k8s_volume_name(struct k8s *k, const struct spec_storage *s)
+{
+    return arena_printf(&k->arena, "%s-%s", k->namespace, k8s_name(k, s->name, ""));
+}
+
 void k8s_claim_spec(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
 {
     k8s_storage_modes(k, y, s);
@@ -169,11 +175,6 @@ void k8s_claim_spec(struct k8s *k, struct yaml_out *y, const struct spec_storage
     yaml_open(y, "resources.requests");
     k8s_storage_size(k, y, s);
     yaml_ends(y, 2);
-}
-
-const char *k8s_volume_name(struct k8s *k, const struct spec_storage *s)
-{
-    return arena_printf(&k->arena, "%s-%s", k->namespace, k8s_name(k, s->name, ""));
 }
 
 void k8s_claim_templates(struct k8s *k, struct yaml_out *y, const struct spec_component *c)

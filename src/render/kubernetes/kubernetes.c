@@ -29,11 +29,6 @@ struct buf *kube_site(struct kube *q, const char *name, const char *what)
     return file_listed(q, "overlays/site", name, what, q->site, &q->site_count);
 }
 
-bool kube_gpu_node(const struct spec_node *n)
-{
-    return n->role == SPEC_ROLE_GPU || n->gpus_per_node > 0;
-}
-
 /* ---- which components ---- */
 
 static enum kube_kind kind_of(const struct kube *q, const struct spec_component *c)

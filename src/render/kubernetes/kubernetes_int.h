@@ -62,8 +62,6 @@ struct kube {
 struct buf *kube_base(struct kube *q, const char *name, const char *what);
 struct buf *kube_site(struct kube *q, const char *name, const char *what);
 
-bool kube_gpu_node(const struct spec_node *n);
-
 void kube_work_write(struct kube *q, const struct kube_work *w);
 /* How a Deployment takes a new version: the new pod first, or, where `full` says why that cannot
  * be, an old one goes first. */
@@ -86,8 +84,6 @@ void kube_monitors_write(struct kube *q);
 /* Do people or an autoscaler change its replicas?  Its object then names none. */
 bool kube_scaled(const struct kube_work *w);
 void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w);
-/* "groups:" of a PrometheusRule, the alerts of the spec. */
-void k8s_rules(struct render *r, struct yaml_out *y);
 
 void kube_node_write(struct kube *q);
 void kube_operator_write(struct kube *q);

@@ -62,7 +62,7 @@ static void rules_write(struct kube *q)
 
     k8s_object(&q->watch, &y, out, "monitoring.coreos.com/v1", "PrometheusRule", "stoker", NULL);
     yaml_map(&y, "spec");
-    k8s_rules(q->k.r, &y);
+    alerts_groups(q->k.r, &y);
     yaml_finish(&y);
 }
 
@@ -111,11 +111,6 @@ void kube_monitors_write(struct kube *q)
     }
     if (q->agent)
         rules_write(q);
-}
-
-void k8s_rules(struct render *r, struct yaml_out *y)
-{
-    alerts_groups(r, y);
 }
 
 /* ---- replicas ---- */

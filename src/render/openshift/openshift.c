@@ -329,7 +329,8 @@ static void fabric_write(struct shift *s, struct buf *b, const struct spec_fabri
         k8s_sriov_network(&s->k, b, SHIFT_SRIOV_NAMESPACE, f, i);
 }
 
-void shift_networks(struct shift *s)
+/* openshift.c */
+static void shift_networks(struct shift *s)
 {
     const struct spec *spec = s->k.r->spec;
     struct buf *b = NULL;

@@ -9,7 +9,6 @@ enum {
     SHIFT_MINOR_MIN = 14,  /* oldest release: 4.14 */
     SHIFT_GRACE_S = 120,   /* for a last checkpoint, when a training pod is to go */
     SHIFT_KEEP_S = 86400,  /* a finished Job stays for its log */
-    SHIFT_FILES_MAX = 16,  /* files of the kustomization that are not components */
 };
 #define SHIFT_LAUNCHER        "stoker-launcher"
 #define SHIFT_LAUNCHER_DIR    "/opt/stoker"
@@ -45,7 +44,6 @@ const char *shift_service(struct shift *s, const struct spec_component *c);
 struct buf *shift_file(struct shift *s, const char *path, const char *what);
 
 void shift_access(struct shift *s);     /* openshift_access.c: account, constraint, role */
-void shift_networks(struct shift *s);   /* openshift.c */
 void shift_components(struct shift *s); /* openshift_work.c */
 void shift_launcher(struct shift *s);   /* openshift_launch.c: script and its ConfigMap */
 /* A pod of a component that the launcher starts: command, variables, the script itself. */

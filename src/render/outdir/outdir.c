@@ -84,6 +84,43 @@ enum rc outdir_lock(struct outdir *p, struct err *err)
     return RC_OK; /* a file system without locks: as good as it gets there */
 }
 
+/* -1, with errno as it was. */
+static int close_why(int fd)
+{
+    int why = errno;
+
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+/* The folder that a path is in, and its last part.  With `make` missing folders are made; without
+ * it -1 and ENOENT.  The caller closes it. */
+static int outdir_parent(struct outdir *p, const char *path, bool make, const char **out_name)
+{
+    int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
+    const char *at = path, *slash;
+
+    for (; fd >= 0 && (slash = strchr(at, '/')); at = slash + 1) {
+        char part[PART_MAX + 1];
+        int next;
+
+        memcpy(part, at, (size_t)(slash - at)); /* outdir_path_ok() saw its length */
+        part[slash - at] = '\0';
+        if (make && !mkdirat(fd, part, 0777))
+            made_add(&p->below, path, (size_t)(slash - path));
+        else if (make && errno != EEXIST)
+            return close_why(fd);
+        next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0)
+            return close_why(fd);
+        close(fd);
+        fd = next;
+    }
+    *out_name = at;
+    return fd;
+}
+
 void outdir_undo(struct outdir *p)
 {
     for (size_t i = p->below.count; i-- > 0;) {
@@ -121,41 +158,6 @@ bool outdir_path_ok(const char *path)
             return true;
         path += len + 1;
     }
-}
-
-/* -1, with errno as it was. */
-static int close_why(int fd)
-{
-    int why = errno;
-
-    close(fd);
-    errno = why;
-    return -1;
-}
-
-int outdir_parent(struct outdir *p, const char *path, bool make, const char **out_name)
-{
-    int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
-    const char *at = path, *slash;
-
-    for (; fd >= 0 && (slash = strchr(at, '/')); at = slash + 1) {
-        char part[PART_MAX + 1];
-        int next;
-
-        memcpy(part, at, (size_t)(slash - at)); /* outdir_path_ok() saw its length */
-        part[slash - at] = '\0';
-        if (make && !mkdirat(fd, part, 0777))
-            made_add(&p->below, path, (size_t)(slash - path));
-        else if (make && errno != EEXIST)
-            return close_why(fd);
-        next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (next < 0)
-            return close_why(fd);
-        close(fd);
-        fd = next;
-    }
-    *out_name = at;
-    return fd;
 }
 
 /* One that cannot be opened because a link or a file stands where a folder should. */

@@ -33,10 +33,6 @@ void outdir_close(struct outdir *p);
 /* Has the path no empty part, "." or "..", and does it not begin with '/'? */
 bool outdir_path_ok(const char *path);
 
-/* The folder that a path is in, and its last part.  With `make` missing folders are made; without
- * it -1 and ENOENT.  The caller closes it. */
-int outdir_parent(struct outdir *p, const char *path, bool make, const char **out_name);
-
 /* What stands at a path, links not followed.  False: nothing; an error when it cannot be known. */
 enum rc outdir_look(struct outdir *p, const char *path, bool *out_there, struct stat *out,
                     struct err *err) MUST_USE;

@@ -214,8 +214,8 @@ static void put_causes(struct yaml_out *y)
 void prometheus_alertmanager(struct render *r)
 {
     /* who knows the address of a webhook can post to it */
-    struct buf *b =
-        (r->spec->notify.webhook ? render_secret : render_file)(r, "prometheus/alertmanager.yml");
+    struct buf *b = render_file_of(r, r->spec->notify.webhook ? RENDER_SECRET : RENDER_PLAIN,
+                                   "prometheus/alertmanager.yml");
     struct yaml_out y;
 
     render_head(r, b, "#", "alertmanager.yml: who is told of what fires");

@@ -31,7 +31,7 @@ static bool host_char(char c)
            (c && strchr("._-:[]", c));
 }
 
-bool is_host_port(const char *s, size_t len)
+static bool is_host_port(const char *s, size_t len)
 {
     size_t digits = 0;
 

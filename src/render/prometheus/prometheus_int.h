@@ -41,6 +41,5 @@ struct web_address {
     const char *path;
 };
 bool web_address_of(const char *s, struct web_address *out);
-bool is_host_port(const char *s, size_t len);
 
 #endif

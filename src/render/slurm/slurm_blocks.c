@@ -47,7 +47,8 @@ static int64_t base_machines(const struct slurm *c)
     return domains > 1 ? least : 0;
 }
 
-bool slurm_has_domains(const struct slurm *c)
+/* two or more in the cluster */
+static bool slurm_has_domains(const struct slurm *c)
 {
     return base_machines(c) > 0;
 }

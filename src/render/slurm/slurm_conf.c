@@ -36,7 +36,7 @@ enum slurm_preempt slurm_preempt_by(const struct slurm *c)
     return SLURM_PREEMPT_NONE;
 }
 
-enum spec_preempt slurm_preempt_mode(const struct slurm *c)
+static enum spec_preempt slurm_preempt_mode(const struct slurm *c)
 {
     if (slurm_preempt_by(c) == SLURM_PREEMPT_NONE)
         return SPEC_PREEMPT_OFF;

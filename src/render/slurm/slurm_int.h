@@ -82,9 +82,8 @@ enum slurm_preempt { SLURM_PREEMPT_NONE, SLURM_PREEMPT_QOS, SLURM_PREEMPT_PARTIT
 enum slurm_preempt slurm_preempt_by(const struct slurm *c); /* who pushes whom aside */
 bool slurm_is_job(const struct spec_component *k);          /* has an sbatch file */
 int64_t slurm_job_nodes(const struct spec_component *k);    /* machines of one job */
-enum spec_preempt slurm_preempt_mode(const struct slurm *c);
-const char *slurm_preempt_word(enum spec_preempt p); /* "REQUEUE" */
-bool slurm_suspends(const struct slurm *c);          /* does preemption suspend anywhere? */
+const char *slurm_preempt_word(enum spec_preempt p);        /* "REQUEUE" */
+bool slurm_suspends(const struct slurm *c);                 /* does preemption suspend anywhere? */
 
 /* --- slurm_check.c: what slurm.conf cannot hold, and jobs that could never run --- */
 void slurm_check(struct slurm *c);
@@ -125,7 +124,6 @@ int64_t slurm_job_parts(const struct slurm *c, const struct spec_component *k,
 int64_t slurm_gpu_parts(const struct slurm *c, const struct spec_node *n); /* of a whole GPU */
 bool slurm_has_mps(const struct slurm *c);
 bool slurm_has_shards(const struct slurm *c);
-int64_t slurm_gpu_bytes(const struct spec_node *n); /* memory; 0: not known */
 void slurm_gres_types(const struct slurm *c, struct buf *out);
 void slurm_node_parts(const struct slurm *c, const struct spec_node *n, struct buf *out);
 void slurm_gres_parts(struct slurm *c, const struct spec_node *n, const char *hosts,
@@ -189,7 +187,6 @@ void slurm_wishes(struct slurm *c);
 
 /* --- slurm_blocks.c: NVLink domains of several machines --- */
 int64_t slurm_domain_machines(const struct spec_node *n); /* 1: it ends with the machine */
-bool slurm_has_domains(const struct slurm *c);            /* two or more in the cluster */
 bool slurm_has_blocks(const struct slurm *c);             /* and a release that can keep to them */
 bool slurm_has_imex(const struct slurm *c);
 int64_t slurm_job_domain(const struct slurm *c, const struct spec_component *k);

@@ -17,7 +17,8 @@
 
 enum { MPS_PER_GPU = 100, GB = 1000 * 1000 * 1000 };
 
-int64_t slurm_gpu_bytes(const struct spec_node *n)
+/* memory; 0: not known */
+static int64_t slurm_gpu_bytes(const struct spec_node *n)
 {
     struct plan_gpu gpu;
 
