@@ -41,6 +41,13 @@ void admin_reply_error(struct http_exchange *x, int status, enum fault_kind kind
     reply_error_as(x, API_OPENAI, status, kind, why);
 }
 
+static void reply_as(struct http_exchange *x, const char *type, const char *fields,
+                     struct buf *body)
+{
+    http_reply(x, 200, type, body, fields);
+    buf_release(body);
+}
+
 /* ---- health */
 
 static void on_health(void *arg, struct http_exchange *x)
@@ -204,8 +211,7 @@ static void on_metrics(void *arg, struct http_exchange *x)
     struct buf body = { 0 };
 
     metrics_write(s->metrics, &body);
-    http_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8", &body, NULL);
-    buf_release(&body);
+    reply_as(x, "text/plain; version=0.0.4; charset=utf-8", NULL, &body);
 }
 
 static void on_batches(void *arg, struct http_exchange *x)
@@ -222,8 +228,7 @@ static void on_batches(void *arg, struct http_exchange *x)
     }
     if (str_eq(format, "svg")) {
         sched_batches_svg(s->sched, &body);
-        http_reply(x, 200, "image/svg+xml", &body, NULL);
-        buf_release(&body);
+        reply_as(x, "image/svg+xml", NULL, &body);
         return;
     }
     json_out_init(&w, &body, 0);
@@ -239,8 +244,7 @@ static void on_page(void *arg, struct http_exchange *x)
 
     (void)arg;
     page_write(&body);
-    http_reply(x, 200, page_type, &body, page_fields);
-    buf_release(&body);
+    reply_as(x, page_type, page_fields, &body);
 }
 
 static void on_openapi(void *arg, struct http_exchange *x)
@@ -249,8 +253,7 @@ static void on_openapi(void *arg, struct http_exchange *x)
 
     (void)arg;
     openapi_write(&body);
-    http_reply(x, 200, "application/json", &body, NULL);
-    buf_release(&body);
+    reply_as(x, "application/json", NULL, &body);
 }
 
 static void on_routes(void *arg, struct http_exchange *x)
@@ -259,8 +262,7 @@ static void on_routes(void *arg, struct http_exchange *x)
 
     (void)arg;
     openapi_routes(api_at, &body);
-    http_reply(x, 200, "application/json", &body, NULL);
-    buf_release(&body);
+    reply_as(x, "application/json", NULL, &body);
 }
 
 /* ---- the access log of what never became a request of an API; frontend.c logs those */

@@ -23,6 +23,8 @@ static const char *const error_names[] = {
     [FAULT_CHANGED] = "changed",
 };
 
+static const char *const stages[] = { "parse", "tokenize", "queue", "run", "write", "total" };
+
 struct stats {
     struct metrics_family *requests, *seconds, *errors, *items, *tokens, *truncated, *cached;
     struct metrics_family *stages, *refused;
@@ -105,8 +107,6 @@ void stats_free(struct stats *s)
 
 void stats_expect_model(struct stats *s, const char *model)
 {
-    static const char *const stages[] = { "parse", "tokenize", "queue", "run", "write", "total" };
-
     (void)metrics_counter(s->items, model);
     (void)metrics_counter(s->tokens, model);
     (void)metrics_counter(s->truncated, model);
@@ -134,12 +134,9 @@ static void count_work(struct stats *s, const struct request *r)
     counter_add(metrics_counter(s->tokens, model), r->response.tokens_total);
     counter_add(metrics_counter(s->truncated, model), cut);
     counter_add(metrics_counter(s->cached, model), found);
-    histogram_add(metrics_histogram(s->stages, model, "parse"), in_seconds(t->parse));
-    histogram_add(metrics_histogram(s->stages, model, "tokenize"), in_seconds(t->tokenize));
-    histogram_add(metrics_histogram(s->stages, model, "queue"), in_seconds(t->queue));
-    histogram_add(metrics_histogram(s->stages, model, "run"), in_seconds(t->run));
-    histogram_add(metrics_histogram(s->stages, model, "write"), in_seconds(t->write));
-    histogram_add(metrics_histogram(s->stages, model, "total"), in_seconds(t->total));
+    const int64_t spent[] = { t->parse, t->tokenize, t->queue, t->run, t->write, t->total };
+    for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+        histogram_add(metrics_histogram(s->stages, model, stages[i]), in_seconds(spent[i]));
 }
 
 void stats_refused(struct stats *s, int status)

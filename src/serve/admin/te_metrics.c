@@ -17,16 +17,21 @@ enum {
     TE_TOKEN_BUCKETS = 21
 };
 
+struct te_times {
+    struct histogram *duration, *tokenize, *queue, *run;
+};
+
 /* What it has twice: inputs that became vectors, and inputs that became scores. */
 struct te_inputs {
     struct counter *count, *success;
-    struct histogram *duration, *tokenize, *queue, *run;
+    struct te_times times;
 };
 
 struct te_metrics {
     struct metrics_family *count, *success; /* by method */
     struct metrics_family *failure;         /* by err */
-    struct histogram *duration, *tokenize, *queue, *run, *length;
+    struct te_times times;
+    struct histogram *length;
     struct te_inputs embed, predict;
     struct histogram *batch_size, *batch_tokens;
     struct gauge *queue_size;
@@ -85,11 +90,12 @@ static void make_requests(struct te_metrics *t, struct metrics *m)
     t->count = metrics_counters(m, "te_request_count", "Requests.", "method");
     t->success = metrics_counters(m, "te_request_success", "Requests answered.", "method");
     t->failure = metrics_counters(m, "te_request_failure", "Requests refused or failed.", "err");
-    t->duration = seconds_of(m, "te_request_duration", "Seconds a request took.");
-    t->tokenize =
+    t->times.duration = seconds_of(m, "te_request_duration", "Seconds a request took.");
+    t->times.tokenize =
         seconds_of(m, "te_request_tokenization_duration", "Seconds of tokenising a request.");
-    t->queue = seconds_of(m, "te_request_queue_duration", "Seconds a request waited.");
-    t->run = seconds_of(m, "te_request_inference_duration", "Seconds of a request's batches.");
+    t->times.queue = seconds_of(m, "te_request_queue_duration", "Seconds a request waited.");
+    t->times.run =
+        seconds_of(m, "te_request_inference_duration", "Seconds of a request's batches.");
     t->length = powers_of(m, "te_request_input_length", "Tokens of an input.", TE_LENGTH_BUCKETS);
     for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
         (void)metrics_counter(t->count, methods[i]);
@@ -108,19 +114,19 @@ struct te_metrics *te_metrics_new(struct metrics *m)
         metrics_counter(metrics_counters(m, "te_embed_count", "Inputs for vectors.", NULL)),
         metrics_counter(
             metrics_counters(m, "te_embed_success", "Inputs that became vectors.", NULL)),
-        seconds_of(m, "te_embed_duration", "Seconds an input for a vector took."),
-        seconds_of(m, "te_embed_tokenization_duration", "Seconds of tokenising it."),
-        seconds_of(m, "te_embed_queue_duration", "Seconds it waited."),
-        seconds_of(m, "te_embed_inference_duration", "Seconds of its batches."),
+        { seconds_of(m, "te_embed_duration", "Seconds an input for a vector took."),
+          seconds_of(m, "te_embed_tokenization_duration", "Seconds of tokenising it."),
+          seconds_of(m, "te_embed_queue_duration", "Seconds it waited."),
+          seconds_of(m, "te_embed_inference_duration", "Seconds of its batches.") },
     };
     t->predict = (struct te_inputs){
         metrics_counter(metrics_counters(m, "te_predict_count", "Inputs for scores.", NULL)),
         metrics_counter(
             metrics_counters(m, "te_predict_success", "Inputs that became scores.", NULL)),
-        seconds_of(m, "te_predict_duration", "Seconds an input for a score took."),
-        seconds_of(m, "te_predict_tokenization_duration", "Seconds of tokenising it."),
-        seconds_of(m, "te_predict_queue_duration", "Seconds it waited."),
-        seconds_of(m, "te_predict_inference_duration", "Seconds of its batches."),
+        { seconds_of(m, "te_predict_duration", "Seconds an input for a score took."),
+          seconds_of(m, "te_predict_tokenization_duration", "Seconds of tokenising it."),
+          seconds_of(m, "te_predict_queue_duration", "Seconds it waited."),
+          seconds_of(m, "te_predict_inference_duration", "Seconds of its batches.") },
     };
     t->batch_size = powers_of(m, "te_batch_next_size", "Texts of a batch.", TE_SIZE_BUCKETS);
     t->batch_tokens = powers_of(m, "te_batch_next_tokens", "Tokens of a batch.", TE_TOKEN_BUCKETS);
@@ -139,52 +145,39 @@ static double in_seconds(int64_t ns)
     return (double)ns * 1e-9;
 }
 
-static void count_inputs(const struct te_inputs *in, const struct request *r, bool ok)
+static void add_times(const struct te_times *t, const struct request *r, size_t n)
 {
-    const struct response_times *times = &r->response.times;
-    size_t n = r->count;
+    const struct response_times *spent = &r->response.times;
 
-    counter_add(in->count, n);
-    if (!ok)
-        return;
-    counter_add(in->success, n);
-    histogram_add_many(in->duration, in_seconds(times->total), n);
-    histogram_add_many(in->tokenize, in_seconds(times->tokenize), n);
-    histogram_add_many(in->queue, in_seconds(times->queue), n);
-    histogram_add_many(in->run, in_seconds(times->run), n);
-}
-
-static void count_success(struct te_metrics *t, const struct request *r, const char *method)
-{
-    const struct response_times *times = &r->response.times;
-
-    counter_add(metrics_counter(t->success, method), 1);
-    histogram_add(t->duration, in_seconds(times->total));
-    histogram_add(t->tokenize, in_seconds(times->tokenize));
-    histogram_add(t->queue, in_seconds(times->queue));
-    histogram_add(t->run, in_seconds(times->run));
-    for (size_t i = 0; i < r->count; i++)
-        histogram_add(t->length, (double)r->texts[i].tokens);
+    histogram_add_many(t->duration, in_seconds(spent->total), n);
+    histogram_add_many(t->tokenize, in_seconds(spent->tokenize), n);
+    histogram_add_many(t->queue, in_seconds(spent->queue), n);
+    histogram_add_many(t->run, in_seconds(spent->run), n);
 }
 
 void te_metrics_request(struct te_metrics *t, const struct request *r, int status)
 {
     const char *method = methods[!r->single];
-    bool ok = status < 400;
+    bool vectors = r->what == REQUEST_VECTORS || r->what == REQUEST_TOKENS, ok = status < 400;
 
     if (!t)
         return;
+    const struct te_inputs *in = vectors ? &t->embed : &t->predict;
     if (!ok)
         counter_add(metrics_counter(t->failure, failure_of(r->fault.kind)), 1);
     if (r->what == REQUEST_IDS || r->what == REQUEST_TEXTS)
         return; /* TEI counts what its model computes */
     counter_add(metrics_counter(t->count, method), 1);
     if (r->model)
-        count_inputs(r->what == REQUEST_VECTORS || r->what == REQUEST_TOKENS ? &t->embed
-                                                                             : &t->predict,
-                     r, ok);
-    if (ok)
-        count_success(t, r, method);
+        counter_add(in->count, r->count);
+    if (!ok)
+        return;
+    counter_add(in->success, r->count);
+    add_times(&in->times, r, r->count);
+    counter_add(metrics_counter(t->success, method), 1);
+    add_times(&t->times, r, 1);
+    for (size_t i = 0; i < r->count; i++)
+        histogram_add(t->length, (double)r->texts[i].tokens);
 }
 
 void te_metrics_batch(struct te_metrics *t, size_t texts, size_t tokens)

@@ -34,13 +34,6 @@ struct bulk {
 };
 
 /* ---- replies */
-void bulk_reply(struct http_exchange *x, struct buf *body)
-{
-    buf_addc(body, '\n');
-    http_reply(x, 200, "application/json", body, NULL);
-    buf_release(body);
-}
-
 void bulk_refuse(struct http_exchange *x, int status, const char *param, const char *fmt, ...)
 {
     struct request_fault f = { .status = status };
@@ -133,7 +126,7 @@ void bulk_page_end(struct bulk_page *p, struct http_exchange *x)
     json_kv_str(&p->w, "last_id", p->shown ? p->last : NULL);
     json_kv_bool(&p->w, "has_more", p->has_more);
     json_obj_end(&p->w);
-    bulk_reply(x, &p->body);
+    admin_reply_json(x, 200, &p->body);
 }
 
 struct store *bulk_store(struct serve *s)

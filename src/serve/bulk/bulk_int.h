@@ -7,6 +7,7 @@
  * it runs on the HTTP server's thread. */
 #ifndef SERVE_BULK_BULK_INT_H
 #define SERVE_BULK_BULK_INT_H
+#include "serve/admin/admin_int.h"
 #include "serve/bulk/offline_int.h"
 #include "serve/bulk/store_int.h"
 
@@ -30,7 +31,6 @@ typedef void bulk_work(struct serve *s, struct http_exchange *x);
 void bulk_spawn(struct serve *s, struct http_exchange *x, bulk_work *work);
 struct store *bulk_store(struct serve *s); /* NULL: there is no folder */
 bool bulk_is_stopping(struct serve *s);
-void bulk_reply(struct http_exchange *x, struct buf *body); /* 200 */
 void bulk_refuse(struct http_exchange *x, int status, const char *param, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 

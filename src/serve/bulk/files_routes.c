@@ -161,7 +161,7 @@ static void end_upload(struct http_exchange *x, struct upload *u)
     }
     json_out_init(&w, &body, 0);
     store_file_json(&shown, &w);
-    bulk_reply(x, &body);
+    admin_reply_json(x, 200, &body);
 }
 
 void files_upload(struct serve *s, struct http_exchange *x)
@@ -285,7 +285,7 @@ void files_get(struct serve *s, struct http_exchange *x)
     }
     json_out_init(&w, &body, 0);
     store_file_json(&copy, &w);
-    bulk_reply(x, &body);
+    admin_reply_json(x, 200, &body);
 }
 
 void files_delete(struct serve *s, struct http_exchange *x)
@@ -322,5 +322,5 @@ void files_delete(struct serve *s, struct http_exchange *x)
     json_kv_str(&w, "object", "file");
     json_kv_bool(&w, "deleted", true);
     json_obj_end(&w);
-    bulk_reply(x, &body);
+    admin_reply_json(x, 200, &body);
 }

@@ -140,7 +140,7 @@ void offline_create(struct serve *s, struct http_exchange *x)
     }
     arena_release(&a);
     if (ok) {
-        bulk_reply(x, &body);
+        admin_reply_json(x, 200, &body);
         return;
     }
     bulk_refuse(x, f.status ? f.status : 400, f.param, "%s", f.message);
@@ -168,7 +168,7 @@ void offline_get(struct serve *s, struct http_exchange *x)
         pthread_mutex_unlock(&st->lock);
     }
     if (b)
-        bulk_reply(x, &body);
+        admin_reply_json(x, 200, &body);
     else
         bulk_refuse(x, 404, "id", "no batch is called '%.60s'", id);
 }
@@ -212,7 +212,7 @@ void offline_cancel(struct serve *s, struct http_exchange *x)
     else if (why)
         bulk_refuse(x, err.code ? 507 : 400, "id", "batch '%s' cannot be cancelled: %s", id, why);
     else
-        bulk_reply(x, &body);
+        admin_reply_json(x, 200, &body);
     buf_release(&body);
 }
 

@@ -216,32 +216,27 @@ static enum models_got not_ready(struct models *m, struct model_slot *s, struct 
     return s->error.code && s->changed ? MODELS_CHANGED : MODELS_FAILED;
 }
 
-/* The lock is held. */
-static enum models_got acquire_version(struct models *m, const char *name, enum request_what what,
-                                       struct served **out, struct err *err)
+enum models_got models_acquire(struct models *m, const char *name, enum request_what what,
+                               struct served **out, struct err *err)
 {
-    struct model_slot *s = name && name[0] ? names_find(m, name) : default_slot(m, what);
+    enum models_got got = MODELS_READY;
 
+    pthread_mutex_lock(&m->lock);
+    struct model_slot *s = name && name[0] ? names_find(m, name) : default_slot(m, what);
     if (!s && (m->o.any_name || count_slots(m) == 1)) { /* there is nothing to mistake it for */
         s = default_slot(m, what);
         if (s && s->kind != KIND_UNKNOWN && !kind_does(s->kind, what))
             s = NULL;
     }
-    if (!s)
-        return no_model(m, name ? name : "", err);
-    if (!s->current)
-        return not_ready(m, s, err);
-    s->current->used = ++m->turn;
-    atomic_fetch_add_explicit(&s->current->refs, 1, memory_order_relaxed);
-    *out = &s->current->s;
-    return MODELS_READY;
-}
-
-enum models_got models_acquire(struct models *m, const char *name, enum request_what what,
-                               struct served **out, struct err *err)
-{
-    pthread_mutex_lock(&m->lock);
-    enum models_got got = acquire_version(m, name, what, out, err);
+    if (!s) {
+        got = no_model(m, name ? name : "", err);
+    } else if (!s->current) {
+        got = not_ready(m, s, err);
+    } else {
+        s->current->used = ++m->turn;
+        atomic_fetch_add_explicit(&s->current->refs, 1, memory_order_relaxed);
+        *out = &s->current->s;
+    }
     pthread_mutex_unlock(&m->lock);
     return got;
 }
