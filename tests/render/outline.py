@@ -68,9 +68,10 @@ def dashboard(doc, queries):
     rows = []
     for p in doc["panels"]:
         asks = [t["expr"] for t in p.get("targets", []) if "expr" in t]
-        rows.append(f"{p['title']} ({p['type']}{', ' + str(len(asks)) if asks else ''})")
+        unit = p.get("fieldConfig", {}).get("defaults", {}).get("unit")
+        rows.append(f"{p['title']} ({' '.join([p['type']] + ([unit] if unit else []) + ([str(len(asks))] if asks else []))})")
         if queries:
-            rows += [f"      {a}" for a in asks]
+            rows += [f"      {t.get('legendFormat') or '-'}: {t['expr']}" for t in p.get("targets", []) if "expr" in t]
     return ["  " + r for r in rows] if queries else wrap(f"{doc['title']}:", rows)
 
 
