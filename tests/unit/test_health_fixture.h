@@ -261,6 +261,13 @@ static inline void fx_pod(struct fx *f)
     f->hw.place.k8s_namespace = "ml";
 }
 
+/* TWEAK(no_gpu, f->hw.gpus_count = 0): what a row changes of the healthy machine. */
+#define TWEAK(name, ...)                                                                           \
+    static void name(struct fx *f)                                                                 \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+
 struct fx_row {
     const char *id;
     void (*tweak)(struct fx *f); /* NULL: the healthy machine */

@@ -2,22 +2,9 @@
 /* The checks of one GPU and of the driver, and of the GPUs together. */
 #include "test_health_fixture.h"
 
-static void no_gpu(struct fx *f)
-{
-    f->hw.gpus_count = 0;
-}
-
-static void no_bus(struct fx *f)
-{
-    f->hw.gpus_count = 0;
-    f->hw.pci_count = 0;
-}
-
-static void mixed(struct fx *f)
-{
-    f->gpus[1].name = "NVIDIA H100";
-    f->gpus[1].mem_total_bytes = maybe_of(80 * FX_GIB);
-}
+TWEAK(no_gpu, f->hw.gpus_count = 0)
+TWEAK(no_bus, f->hw.gpus_count = 0; f->hw.pci_count = 0)
+TWEAK(mixed, f->gpus[1].name = "NVIDIA H100"; f->gpus[1].mem_total_bytes = maybe_of(80 * FX_GIB))
 
 static void hung(struct fx *f)
 {
@@ -28,73 +15,20 @@ static void hung(struct fx *f)
     f->gpus[1].state = "unanswered";
 }
 
-static void no_module(struct fx *f)
-{
-    f->hw.nvidia = (struct hw_nvidia){ .nvml_error = "driver not loaded" };
-}
-
-static void no_nvml(struct fx *f)
-{
-    f->hw.nvidia.nvml_library = NULL;
-    f->hw.nvidia.nvml_error = "libnvidia-ml.so.1 was not found";
-}
-
-static void mismatch(struct fx *f)
-{
-    f->hw.nvidia.nvml_error = "driver/library version mismatch";
-}
-
-static void old_driver(struct fx *f)
-{
-    f->hw.nvidia.driver_version = "525.60.13";
-    f->hw.nvidia.cuda_driver = maybe_of(11080);
-}
-
-static void odd_driver(struct fx *f)
-{
-    f->hw.nvidia.driver_version = "weird";
-}
-
-static void lost(struct fx *f)
-{
-    f->gpus[1].state = "lost";
-    f->gpus[1].index = maybe_none();
-}
-
-static void hidden_one(struct fx *f)
-{
-    fx_pod(f);
-    f->gpus[1].state = "hidden";
-}
-
-static void hidden_all(struct fx *f)
-{
-    fx_pod(f);
-    f->gpus[0].state = f->gpus[1].state = "hidden";
-}
-
-static void hidden_job(struct fx *f)
-{
-    f->hw.place.slurm_job = "7";
-    f->gpus[0].state = f->gpus[1].state = "hidden";
-}
-
-static void hidden_host(struct fx *f)
-{
-    f->gpus[1].state = "hidden";
-}
-
-static void vfio(struct fx *f)
-{
-    f->gpus[1].state = "no-driver";
-    f->pci[1].driver = "vfio-pci";
-}
-
-static void unbound(struct fx *f)
-{
-    f->gpus[1].state = "no-driver";
-    f->pci[1].driver = NULL;
-}
+TWEAK(no_module, f->hw.nvidia = (struct hw_nvidia){ .nvml_error = "driver not loaded" })
+TWEAK(no_nvml, f->hw.nvidia.nvml_library = NULL;
+      f->hw.nvidia.nvml_error = "libnvidia-ml.so.1 was not found")
+TWEAK(mismatch, f->hw.nvidia.nvml_error = "driver/library version mismatch")
+TWEAK(old_driver, f->hw.nvidia.driver_version = "525.60.13";
+      f->hw.nvidia.cuda_driver = maybe_of(11080))
+TWEAK(odd_driver, f->hw.nvidia.driver_version = "weird")
+TWEAK(lost, f->gpus[1].state = "lost"; f->gpus[1].index = maybe_none())
+TWEAK(hidden_one, fx_pod(f); f->gpus[1].state = "hidden")
+TWEAK(hidden_all, fx_pod(f); f->gpus[0].state = f->gpus[1].state = "hidden")
+TWEAK(hidden_job, f->hw.place.slurm_job = "7"; f->gpus[0].state = f->gpus[1].state = "hidden")
+TWEAK(hidden_host, f->gpus[1].state = "hidden")
+TWEAK(vfio, f->gpus[1].state = "no-driver"; f->pci[1].driver = "vfio-pci")
+TWEAK(unbound, f->gpus[1].state = "no-driver"; f->pci[1].driver = NULL)
 
 static void in_error(struct fx *f)
 {
@@ -111,273 +45,60 @@ static void one_err(struct fx *f, int code, const char *text)
     f->gpus[0].errors_count = 1;
 }
 
-static void inforom(struct fx *f)
-{
-    one_err(f, 14, "corrupted infoROM");
-}
-
-static void reset_required(struct fx *f)
-{
-    one_err(f, 16, "reset required");
-}
-
-static void no_permission(struct fx *f)
-{
-    one_err(f, 4, "no permission");
-}
-
-static void timeout(struct fx *f)
-{
-    one_err(f, 10, "timeout");
-}
-
-static void ecc_off(struct fx *f)
-{
-    f->gpus[1].ecc = f->gpus[1].ecc_pending = maybe_of(0);
-}
-
-static void ecc_pending(struct fx *f)
-{
-    f->gpus[1].ecc_pending = maybe_of(0);
-}
-
-static void ecc_unknown(struct fx *f)
-{
-    f->gpus[0].ecc = maybe_none();
-}
-
-static void dbe(struct fx *f)
-{
-    f->gpus[1].ecc_dbe_volatile = maybe_of(3);
-}
-
-static void dbe_old(struct fx *f)
-{
-    f->gpus[1].ecc_dbe_total = maybe_of(2);
-}
-
-static void dbe_unknown(struct fx *f)
-{
-    f->gpus[0].ecc_dbe_volatile = maybe_none();
-    f->gpus[0].mig = maybe_of(1);
-}
-
-static void remap_failed(struct fx *f)
-{
-    f->gpus[0].remap_failed = maybe_of(1);
-}
-
-static void remap_pending(struct fx *f)
-{
-    f->gpus[0].remap_pending = maybe_of(1);
-}
-
-static void remap_many(struct fx *f)
-{
-    f->gpus[0].remap_uncorrectable = maybe_of(512);
-}
-
-static void remap_some(struct fx *f)
-{
-    f->gpus[0].remap_uncorrectable = maybe_of(2);
-}
-
-static void remap_unknown(struct fx *f)
-{
-    f->gpus[0].remap_failed = f->gpus[0].remap_pending = maybe_none();
-}
-
-static void recover_reset(struct fx *f)
-{
-    f->gpus[0].recovery_action = "reset";
-}
-
-static void recover_reboot(struct fx *f)
-{
-    f->gpus[0].recovery_action = "reboot";
-}
-
-static void recover_p2p(struct fx *f)
-{
-    f->gpus[0].recovery_action = "drain-p2p";
-}
-
-static void recover_drain(struct fx *f)
-{
-    f->gpus[0].recovery_action = "drain-reset";
-}
-
-static void recover_new(struct fx *f)
-{
-    f->gpus[0].recovery_action = "recover-imex";
-}
-
-static void recover_unknown(struct fx *f)
-{
-    f->gpus[0].recovery_action = NULL;
-}
-
-static void persist_off(struct fx *f)
-{
-    f->gpus[0].persistence = maybe_of(0);
-}
-
-static void persist_daemon(struct fx *f)
-{
-    f->gpus[0].persistence = maybe_none();
-}
-
-static void persist_unknown(struct fx *f)
-{
-    persist_daemon(f);
-    f->hw.nvidia.persistenced_running = maybe_none();
-}
-
-static void narrow(struct fx *f)
-{
-    f->gpus[0].pcie_width = maybe_of(8);
-}
-
-static void width_unknown(struct fx *f)
-{
-    f->gpus[0].pcie_width = maybe_none();
-}
-
-static void slow_idle(struct fx *f)
-{
-    f->gpus[0].pcie_gen = maybe_of(1);
-}
-
-static void slow_busy(struct fx *f)
-{
-    slow_idle(f);
-    f->gpus[0].clock_sm_mhz = maybe_of(1980);
-}
-
-static void capped(struct fx *f)
-{
-    f->gpus[0].power_limit_mw = maybe_of(500000);
-}
-
-static void power_unknown(struct fx *f)
-{
-    f->gpus[0].power_limit_mw = maybe_none();
-}
-
-static void hot(struct fx *f)
-{
-    f->gpus[0].temp_c = maybe_of(86);
-}
-
-static void too_hot(struct fx *f)
-{
-    f->gpus[0].temp_c = maybe_of(89);
-}
-
-static void margin_gone(struct fx *f)
-{
-    f->gpus[0].temp_slowdown_c = maybe_none();
-    f->gpus[0].temp_margin_c = maybe_of(0);
-}
-
-static void margin_small(struct fx *f)
-{
-    f->gpus[0].temp_slowdown_c = maybe_none();
-    f->gpus[0].temp_margin_c = maybe_of(4);
-}
-
-static void exclusive(struct fx *f)
-{
-    f->gpus[0].compute_mode = "exclusive";
-}
-
-static void prohibited(struct fx *f)
-{
-    f->gpus[0].compute_mode = "prohibited";
-}
-
-static void numa_unknown(struct fx *f)
-{
-    f->gpus[0].numa = maybe_none();
-}
-
-static void numa_one(struct fx *f)
-{
-    numa_unknown(f);
-    f->hw.numa_count = 1;
-}
-
-static void closed(struct fx *f)
-{
-    f->hw.nvidia.kernel_module = "proprietary";
-}
-
-static void closed_blackwell(struct fx *f)
-{
-    closed(f);
-    f->gpus[0].arch = "Blackwell";
-}
-
-static void iommu_pt(struct fx *f)
-{
-    f->hw.limits.iommu = maybe_of(1);
-    f->hw.limits.iommu_mode = "passthrough";
-}
-
-static void iommu_on(struct fx *f)
-{
-    f->hw.limits.iommu = maybe_of(1);
-    f->hw.limits.iommu_mode = "translated";
-}
-
-static void iommu_unknown(struct fx *f)
-{
-    f->hw.limits.iommu = maybe_none();
-}
-
-static void in_vm(struct fx *f)
-{
-    f->hw.place.hypervisor = "kvm";
-}
-
-static void vbios(struct fx *f)
-{
-    f->gpus[1].vbios = "96.00.30.00.01";
-}
-
-static void one_gpu(struct fx *f)
-{
-    f->hw.gpus_count = 1;
-    f->hw.gpu_pairs_count = 0;
-}
-
-static void mig_mixed(struct fx *f)
-{
-    f->gpus[1].mig = f->gpus[1].mig_pending = maybe_of(1);
-    f->gpus[1].migs = &f->mig;
-    f->gpus[1].migs_count = 1;
-}
-
-static void mig_empty(struct fx *f)
-{
-    mig_mixed(f);
-    f->gpus[1].migs_count = 0;
-}
-
-static void mig_pending(struct fx *f)
-{
-    f->gpus[1].mig_pending = maybe_of(1);
-}
-
-static void mig_none(struct fx *f)
-{
-    f->gpus[0].mig = f->gpus[1].mig = maybe_none();
-}
-
-static void link_down(struct fx *f)
-{
-    f->links[1][0].active = maybe_of(0);
-}
+TWEAK(inforom, one_err(f, 14, "corrupted infoROM"))
+TWEAK(reset_required, one_err(f, 16, "reset required"))
+TWEAK(no_permission, one_err(f, 4, "no permission"))
+TWEAK(timeout, one_err(f, 10, "timeout"))
+TWEAK(ecc_off, f->gpus[1].ecc = f->gpus[1].ecc_pending = maybe_of(0))
+TWEAK(ecc_pending, f->gpus[1].ecc_pending = maybe_of(0))
+TWEAK(ecc_unknown, f->gpus[0].ecc = maybe_none())
+TWEAK(dbe, f->gpus[1].ecc_dbe_volatile = maybe_of(3))
+TWEAK(dbe_old, f->gpus[1].ecc_dbe_total = maybe_of(2))
+TWEAK(dbe_unknown, f->gpus[0].ecc_dbe_volatile = maybe_none(); f->gpus[0].mig = maybe_of(1))
+TWEAK(remap_failed, f->gpus[0].remap_failed = maybe_of(1))
+TWEAK(remap_pending, f->gpus[0].remap_pending = maybe_of(1))
+TWEAK(remap_many, f->gpus[0].remap_uncorrectable = maybe_of(512))
+TWEAK(remap_some, f->gpus[0].remap_uncorrectable = maybe_of(2))
+TWEAK(remap_unknown, f->gpus[0].remap_failed = f->gpus[0].remap_pending = maybe_none())
+TWEAK(recover_reset, f->gpus[0].recovery_action = "reset")
+TWEAK(recover_reboot, f->gpus[0].recovery_action = "reboot")
+TWEAK(recover_p2p, f->gpus[0].recovery_action = "drain-p2p")
+TWEAK(recover_drain, f->gpus[0].recovery_action = "drain-reset")
+TWEAK(recover_new, f->gpus[0].recovery_action = "recover-imex")
+TWEAK(recover_unknown, f->gpus[0].recovery_action = NULL)
+TWEAK(persist_off, f->gpus[0].persistence = maybe_of(0))
+TWEAK(persist_daemon, f->gpus[0].persistence = maybe_none())
+TWEAK(persist_unknown, persist_daemon(f); f->hw.nvidia.persistenced_running = maybe_none())
+TWEAK(narrow, f->gpus[0].pcie_width = maybe_of(8))
+TWEAK(width_unknown, f->gpus[0].pcie_width = maybe_none())
+TWEAK(slow_idle, f->gpus[0].pcie_gen = maybe_of(1))
+TWEAK(slow_busy, slow_idle(f); f->gpus[0].clock_sm_mhz = maybe_of(1980))
+TWEAK(capped, f->gpus[0].power_limit_mw = maybe_of(500000))
+TWEAK(power_unknown, f->gpus[0].power_limit_mw = maybe_none())
+TWEAK(hot, f->gpus[0].temp_c = maybe_of(86))
+TWEAK(too_hot, f->gpus[0].temp_c = maybe_of(89))
+TWEAK(margin_gone, f->gpus[0].temp_slowdown_c = maybe_none();
+      f->gpus[0].temp_margin_c = maybe_of(0))
+TWEAK(margin_small, f->gpus[0].temp_slowdown_c = maybe_none();
+      f->gpus[0].temp_margin_c = maybe_of(4))
+TWEAK(exclusive, f->gpus[0].compute_mode = "exclusive")
+TWEAK(prohibited, f->gpus[0].compute_mode = "prohibited")
+TWEAK(numa_unknown, f->gpus[0].numa = maybe_none())
+TWEAK(numa_one, numa_unknown(f); f->hw.numa_count = 1)
+TWEAK(closed, f->hw.nvidia.kernel_module = "proprietary")
+TWEAK(closed_blackwell, closed(f); f->gpus[0].arch = "Blackwell")
+TWEAK(iommu_pt, f->hw.limits.iommu = maybe_of(1); f->hw.limits.iommu_mode = "passthrough")
+TWEAK(iommu_on, f->hw.limits.iommu = maybe_of(1); f->hw.limits.iommu_mode = "translated")
+TWEAK(iommu_unknown, f->hw.limits.iommu = maybe_none())
+TWEAK(in_vm, f->hw.place.hypervisor = "kvm")
+TWEAK(vbios, f->gpus[1].vbios = "96.00.30.00.01")
+TWEAK(one_gpu, f->hw.gpus_count = 1; f->hw.gpu_pairs_count = 0)
+TWEAK(mig_mixed, f->gpus[1].mig = f->gpus[1].mig_pending = maybe_of(1); f->gpus[1].migs = &f->mig;
+      f->gpus[1].migs_count = 1)
+TWEAK(mig_empty, mig_mixed(f); f->gpus[1].migs_count = 0)
+TWEAK(mig_pending, f->gpus[1].mig_pending = maybe_of(1))
+TWEAK(mig_none, f->gpus[0].mig = f->gpus[1].mig = maybe_none())
+TWEAK(link_down, f->links[1][0].active = maybe_of(0))
 
 static void links_down(struct fx *f)
 {
@@ -386,10 +107,7 @@ static void links_down(struct fx *f)
             f->links[i][k].active = maybe_of(0);
 }
 
-static void links_half(struct fx *f)
-{
-    f->links[0][1].active = f->links[1][1].active = maybe_of(0);
-}
+TWEAK(links_half, f->links[0][1].active = f->links[1][1].active = maybe_of(0))
 
 static void links_none(struct fx *f)
 {
@@ -399,21 +117,9 @@ static void links_none(struct fx *f)
     }
 }
 
-static void fm_stopped(struct fx *f)
-{
-    f->hw.nvidia.fabricmanager_running = maybe_of(0);
-}
-
-static void fm_other(struct fx *f)
-{
-    f->hw.nvidia.fabricmanager_version = "570.86.15";
-}
-
-static void fm_pod(struct fx *f)
-{
-    fx_pod(f);
-    fm_stopped(f);
-}
+TWEAK(fm_stopped, f->hw.nvidia.fabricmanager_running = maybe_of(0))
+TWEAK(fm_other, f->hw.nvidia.fabricmanager_version = "570.86.15")
+TWEAK(fm_pod, fx_pod(f); fm_stopped(f))
 
 /* HGX B200: the switches are no PCI devices of the host. */
 static void switch_unseen(struct fx *f)
@@ -425,11 +131,7 @@ static void switch_unseen(struct fx *f)
             f->gpus[i].nvlinks[k].remote_kind = "switch";
 }
 
-static void switch_guest(struct fx *f)
-{
-    switch_unseen(f);
-    f->hw.place.hypervisor = "kvm";
-}
+TWEAK(switch_guest, switch_unseen(f); f->hw.place.hypervisor = "kvm")
 
 static void no_switch(struct fx *f)
 {
@@ -446,15 +148,8 @@ static void vgpu(struct fx *f)
     }
 }
 
-static void fabric_wait(struct fx *f)
-{
-    f->gpus[0].fabric_state = "in-progress";
-}
-
-static void fabric_bad(struct fx *f)
-{
-    f->gpus[0].fabric_status = "unknown error";
-}
+TWEAK(fabric_wait, f->gpus[0].fabric_state = "in-progress")
+TWEAK(fabric_bad, f->gpus[0].fabric_status = "unknown error")
 
 static void domain(struct fx *f) /* NVLink to other machines, as on GB200 */
 {
@@ -466,69 +161,19 @@ static void domain(struct fx *f) /* NVLink to other machines, as on GB200 */
     f->hw.nvidia.imex_channels = maybe_of(1);
 }
 
-static void domain_cliques(struct fx *f)
-{
-    domain(f);
-    f->gpus[1].fabric_clique = maybe_of(7);
-}
-
-static void domain_no_channel(struct fx *f)
-{
-    domain(f);
-    f->hw.nvidia.imex_channels = maybe_none();
-    f->hw.place.manager = "none";
-}
-
-static void domain_managed(struct fx *f)
-{
-    domain_no_channel(f);
-    f->hw.place.manager = "slurm";
-}
-
-static void fabric_none(struct fx *f)
-{
-    f->gpus[0].fabric_state = f->gpus[1].fabric_state = NULL;
-}
-
-static void p2p_off(struct fx *f)
-{
-    f->pair.p2p_read = f->pair.p2p_write = "chipset not supported";
-}
-
-static void p2p_unknown(struct fx *f)
-{
-    f->pair.p2p_read = NULL;
-}
-
-static void captured(struct fx *f)
-{
-    f->hw.captured = maybe_of(1);
-}
-
-static void half_memory(struct fx *f)
-{
-    f->gpus[1].mem_total_bytes = maybe_of(70 * FX_GIB);
-}
-
-static void memory_unknown(struct fx *f)
-{
-    f->gpus[1].mem_total_bytes = maybe_none();
-}
-
-static void newer(struct fx *f)
-{
-    f->gpus[1].name = "NVIDIA Z900";
-}
-
-static void low_power(struct fx *f)
-{
-    f->gpus[1].power_default_mw = maybe_of(600000);
-}
-
-static void low_unknown(struct fx *f)
-{
-    f->gpus[1].power_default_mw = maybe_none();
-}
+TWEAK(domain_cliques, domain(f); f->gpus[1].fabric_clique = maybe_of(7))
+TWEAK(domain_no_channel, domain(f); f->hw.nvidia.imex_channels = maybe_none();
+      f->hw.place.manager = "none")
+TWEAK(domain_managed, domain_no_channel(f); f->hw.place.manager = "slurm")
+TWEAK(fabric_none, f->gpus[0].fabric_state = f->gpus[1].fabric_state = NULL)
+TWEAK(p2p_off, f->pair.p2p_read = f->pair.p2p_write = "chipset not supported")
+TWEAK(p2p_unknown, f->pair.p2p_read = NULL)
+TWEAK(captured, f->hw.captured = maybe_of(1))
+TWEAK(half_memory, f->gpus[1].mem_total_bytes = maybe_of(70 * FX_GIB))
+TWEAK(memory_unknown, f->gpus[1].mem_total_bytes = maybe_none())
+TWEAK(newer, f->gpus[1].name = "NVIDIA Z900")
+TWEAK(low_power, f->gpus[1].power_default_mw = maybe_of(600000))
+TWEAK(low_unknown, f->gpus[1].power_default_mw = maybe_none())
 
 static const struct fx_row rows[] = {
     { "gpu.present", NULL, CHECK_PASS, "2 x NVIDIA H200" },
@@ -638,33 +283,12 @@ static void uplink(struct fx *f, const char *speed, int lanes)
     f->hw.pci_count++;
 }
 
-static void uplink_well(struct fx *f)
-{
-    uplink(f, "32.0 GT/s PCIe", 16);
-}
-
-static void uplink_narrow(struct fx *f)
-{
-    uplink(f, "32.0 GT/s PCIe", 4);
-}
-
-static void uplink_slow(struct fx *f)
-{
-    uplink(f, "8.0 GT/s PCIe", 16);
-}
-
-static void uplink_guest(struct fx *f)
-{
-    uplink_slow(f);
-    f->hw.place.hypervisor = "kvm";
-}
-
-static void p2p_mig(struct fx *f)
-{
-    f->hw.gpu_pairs[0].p2p_read = f->hw.gpu_pairs[0].p2p_write = "not supported";
-    f->hw.gpu_pairs[0].nvlinks = maybe_of(18);
-    f->gpus[0].mig = maybe_of(1);
-}
+TWEAK(uplink_well, uplink(f, "32.0 GT/s PCIe", 16))
+TWEAK(uplink_narrow, uplink(f, "32.0 GT/s PCIe", 4))
+TWEAK(uplink_slow, uplink(f, "8.0 GT/s PCIe", 16))
+TWEAK(uplink_guest, uplink_slow(f); f->hw.place.hypervisor = "kvm")
+TWEAK(p2p_mig, f->hw.gpu_pairs[0].p2p_read = f->hw.gpu_pairs[0].p2p_write = "not supported";
+      f->hw.gpu_pairs[0].nvlinks = maybe_of(18); f->gpus[0].mig = maybe_of(1))
 
 static const struct fx_row fabric_rows[] = {
     { "gpu.same-model", NULL, CHECK_PASS, "one model" },

@@ -2,20 +2,9 @@
 /* The RDMA checks. */
 #include "test_health_fixture.h"
 
-static void none(struct fx *f)
-{
-    f->hw.rdma_count = 0;
-}
-
-static void no_uverbs(struct fx *f)
-{
-    f->hw.limits.uverbs = maybe_of(0);
-}
-
-static void one_uverbs(struct fx *f)
-{
-    f->hw.limits.uverbs = maybe_of(1);
-}
+TWEAK(none, f->hw.rdma_count = 0)
+TWEAK(no_uverbs, f->hw.limits.uverbs = maybe_of(0))
+TWEAK(one_uverbs, f->hw.limits.uverbs = maybe_of(1))
 
 /* A pod that was given the second NIC: the first one is in sysfs, and no business of it. */
 static void half_pod(struct fx *f)
@@ -38,21 +27,9 @@ static void bare_pod(struct fx *f)
         f->rdma[i].openable = maybe_of(0);
 }
 
-static void one_uverbs_pod(struct fx *f)
-{
-    fx_pod(f);
-    one_uverbs(f);
-}
-
-static void uverbs_unknown(struct fx *f)
-{
-    f->hw.limits.uverbs = maybe_none();
-}
-
-static void no_verbs(struct fx *f)
-{
-    fx_drop_soft(f, "rdma-core");
-}
+TWEAK(one_uverbs_pod, fx_pod(f); one_uverbs(f))
+TWEAK(uverbs_unknown, f->hw.limits.uverbs = maybe_none())
+TWEAK(no_verbs, fx_drop_soft(f, "rdma-core"))
 
 static void efa(struct fx *f)
 {
@@ -64,32 +41,13 @@ static void efa(struct fx *f)
     }
 }
 
-static void efa_all(struct fx *f)
-{
-    efa(f);
-    f->hw.place.product = "g6.12xlarge";
-    fx_soft(f, "nccl-net-plugin", NULL);
-}
+TWEAK(efa_all, efa(f); f->hw.place.product = "g6.12xlarge"; fx_soft(f, "nccl-net-plugin", NULL))
 
 /* Where AWS's installer puts it: no file of a name that is looked for among the software. */
-static void efa_installed(struct fx *f)
-{
-    efa(f);
-    f->hw.place.product = "g6.12xlarge";
-    f->hw.nccl.net_plugin = "/opt/amazon/ofi-nccl/lib/libnccl-net.so";
-}
-
-static void efa_bare(struct fx *f)
-{
-    efa(f);
-    f->hw.place.product = NULL;
-}
-
-static void down(struct fx *f)
-{
-    f->ports[1].state = "DOWN";
-    f->ports[1].phys_state = "Disabled";
-}
+TWEAK(efa_installed, efa(f); f->hw.place.product = "g6.12xlarge";
+      f->hw.nccl.net_plugin = "/opt/amazon/ofi-nccl/lib/libnccl-net.so")
+TWEAK(efa_bare, efa(f); f->hw.place.product = NULL)
+TWEAK(down, f->ports[1].state = "DOWN"; f->ports[1].phys_state = "Disabled")
 
 static void second_port(struct fx *f)
 {
@@ -98,120 +56,27 @@ static void second_port(struct fx *f)
     down(f);
 }
 
-static void init(struct fx *f)
-{
-    f->ports[1].state = "INIT";
-}
-
-static void polling(struct fx *f)
-{
-    f->ports[1].phys_state = "LinkErrorRecovery";
-}
-
-static void state_unknown(struct fx *f)
-{
-    f->ports[1].state = NULL;
-}
-
-static void slow(struct fx *f)
-{
-    f->ports[1].rate_mbps = maybe_of(100000);
-}
-
-static void rate_unknown(struct fx *f)
-{
-    f->ports[1].rate_mbps = maybe_none();
-}
-
-static void alone(struct fx *f)
-{
-    f->hw.rdma_count = 1;
-}
-
-static void alone_slow(struct fx *f)
-{
-    alone(f);
-    f->ports[0].rate_mbps = maybe_of(200000);
-}
-
-static void layers(struct fx *f)
-{
-    f->ports[1].link_layer = "Ethernet";
-}
-
-static void layers_chosen(struct fx *f)
-{
-    layers(f);
-    fx_env(f, "NCCL_IB_HCA", "=mlx5_0");
-}
-
-static void no_sm(struct fx *f)
-{
-    f->ports[1].sm_lid = maybe_of(0);
-}
-
-static void no_lid(struct fx *f)
-{
-    f->ports[1].lid = maybe_of(0);
-}
-
-static void lid_unknown(struct fx *f)
-{
-    f->ports[1].lid = maybe_none();
-}
-
-static void no_gid(struct fx *f)
-{
-    f->ports[1].gids_count = 0;
-}
-
-static void roce_v1(struct fx *f)
-{
-    fx_roce(f);
-    f->gids[1].type = "IB/RoCE v1";
-}
-
-static void roce_local(struct fx *f)
-{
-    fx_roce(f);
-    f->gids[1].gid = "fe80:0000:0000:0000:0000:0000:0000:0001";
-}
-
-static void roce_no_ndev(struct fx *f)
-{
-    fx_roce(f);
-    f->gids[1].ndev = NULL;
-}
-
-static void roce_no_ndev_pod(struct fx *f)
-{
-    fx_pod(f);
-    roce_no_ndev(f);
-}
-
-static void roce_no_gid(struct fx *f)
-{
-    fx_roce(f);
-    f->ports[1].gids_count = 0;
-}
-
-static void mtu(struct fx *f)
-{
-    fx_roce(f);
-    f->nets[1].mtu = maybe_of(1500);
-}
-
-static void mtu_4191(struct fx *f)
-{
-    fx_roce(f);
-    f->nets[1].mtu = maybe_of(4191);
-}
-
-static void mtu_4192(struct fx *f)
-{
-    fx_roce(f);
-    f->nets[1].mtu = maybe_of(4192);
-}
+TWEAK(init, f->ports[1].state = "INIT")
+TWEAK(polling, f->ports[1].phys_state = "LinkErrorRecovery")
+TWEAK(state_unknown, f->ports[1].state = NULL)
+TWEAK(slow, f->ports[1].rate_mbps = maybe_of(100000))
+TWEAK(rate_unknown, f->ports[1].rate_mbps = maybe_none())
+TWEAK(alone, f->hw.rdma_count = 1)
+TWEAK(alone_slow, alone(f); f->ports[0].rate_mbps = maybe_of(200000))
+TWEAK(layers, f->ports[1].link_layer = "Ethernet")
+TWEAK(layers_chosen, layers(f); fx_env(f, "NCCL_IB_HCA", "=mlx5_0"))
+TWEAK(no_sm, f->ports[1].sm_lid = maybe_of(0))
+TWEAK(no_lid, f->ports[1].lid = maybe_of(0))
+TWEAK(lid_unknown, f->ports[1].lid = maybe_none())
+TWEAK(no_gid, f->ports[1].gids_count = 0)
+TWEAK(roce_v1, fx_roce(f); f->gids[1].type = "IB/RoCE v1")
+TWEAK(roce_local, fx_roce(f); f->gids[1].gid = "fe80:0000:0000:0000:0000:0000:0000:0001")
+TWEAK(roce_no_ndev, fx_roce(f); f->gids[1].ndev = NULL)
+TWEAK(roce_no_ndev_pod, fx_pod(f); roce_no_ndev(f))
+TWEAK(roce_no_gid, fx_roce(f); f->ports[1].gids_count = 0)
+TWEAK(mtu, fx_roce(f); f->nets[1].mtu = maybe_of(1500))
+TWEAK(mtu_4191, fx_roce(f); f->nets[1].mtu = maybe_of(4191))
+TWEAK(mtu_4192, fx_roce(f); f->nets[1].mtu = maybe_of(4192))
 
 /* The other NIC is InfiniBand, and this one leads the host to everything else. */
 static void mtu_spared(struct fx *f)
@@ -222,217 +87,53 @@ static void mtu_spared(struct fx *f)
     f->nets[1].default_route = maybe_of(1);
 }
 
-static void mtu_unknown(struct fx *f)
-{
-    fx_roce(f);
-    f->nets[1].mtu = maybe_none();
-}
-
-static void mtu_elsewhere(struct fx *f)
-{
-    fx_roce(f);
-    f->hw.nets_count = 0;
-}
-
-static void fw_other(struct fx *f)
-{
-    f->rdma[1].firmware = "28.38.1002";
-}
-
-static void fw_bad(struct fx *f)
-{
-    f->rdma[0].firmware = f->rdma[1].firmware = "28.37.1014";
-}
-
-static void fw_unknown(struct fx *f)
-{
-    f->rdma[1].firmware = NULL;
-}
-
-static void fw_models(struct fx *f)
-{
-    fw_other(f);
-    f->rdma[1].board = "MT_0000000950";
-}
-
-static void memlock(struct fx *f)
-{
-    f->hw.limits.memlock_bytes = f->hw.limits.memlock_hard_bytes = maybe_of(8 << 20);
-}
-
-static void memlock_pod(struct fx *f)
-{
-    fx_pod(f);
-    memlock(f);
-}
-
-static void memlock_unknown(struct fx *f)
-{
-    f->hw.limits.memlock_bytes = maybe_none();
-}
-
-static void no_peermem(struct fx *f)
-{
-    f->hw.limits.peermem = NULL;
-    f->hw.limits.dmabuf_why = "kernel 6.8";
-}
-
-static void no_gdr(struct fx *f)
-{
-    no_peermem(f);
-    f->hw.limits.dmabuf = maybe_of(0);
-    f->hw.limits.dmabuf_why = "kernel 5.4 is older than 5.12";
-}
-
-static void gdr_env(struct fx *f)
-{
-    no_peermem(f);
-    fx_env(f, "NCCL_DMABUF_ENABLE", "0");
-}
-
-static void gdr_unknown(struct fx *f)
-{
-    no_peermem(f);
-    f->hw.limits.dmabuf = maybe_none();
-}
-
-static void no_gpu(struct fx *f)
-{
-    f->hw.gpus_count = 0;
-}
+TWEAK(mtu_unknown, fx_roce(f); f->nets[1].mtu = maybe_none())
+TWEAK(mtu_elsewhere, fx_roce(f); f->hw.nets_count = 0)
+TWEAK(fw_other, f->rdma[1].firmware = "28.38.1002")
+TWEAK(fw_bad, f->rdma[0].firmware = f->rdma[1].firmware = "28.37.1014")
+TWEAK(fw_unknown, f->rdma[1].firmware = NULL)
+TWEAK(fw_models, fw_other(f); f->rdma[1].board = "MT_0000000950")
+TWEAK(memlock, f->hw.limits.memlock_bytes = f->hw.limits.memlock_hard_bytes = maybe_of(8 << 20))
+TWEAK(memlock_pod, fx_pod(f); memlock(f))
+TWEAK(memlock_unknown, f->hw.limits.memlock_bytes = maybe_none())
+TWEAK(no_peermem, f->hw.limits.peermem = NULL; f->hw.limits.dmabuf_why = "kernel 6.8")
+TWEAK(no_gdr, no_peermem(f); f->hw.limits.dmabuf = maybe_of(0);
+      f->hw.limits.dmabuf_why = "kernel 5.4 is older than 5.12")
+TWEAK(gdr_env, no_peermem(f); fx_env(f, "NCCL_DMABUF_ENABLE", "0"))
+TWEAK(gdr_unknown, no_peermem(f); f->hw.limits.dmabuf = maybe_none())
+TWEAK(no_gpu, f->hw.gpus_count = 0)
 
 /* The bridge above all, which there is nothing to redirect below. */
-static void acs(struct fx *f)
-{
-    f->pci[FX_GPUS + FX_NICS].acs = maybe_of(1);
-    f->hw.limits.acs_bridges = maybe_of(1);
-}
+TWEAK(acs, f->pci[FX_GPUS + FX_NICS].acs = maybe_of(1); f->hw.limits.acs_bridges = maybe_of(1))
 
 /* A port of a switch, which the second NIC's function stands for. */
-static void acs_switch(struct fx *f)
-{
-    f->pci[FX_GPUS + 1].acs = maybe_of(1);
-    f->pci[0].parent = f->pci[FX_GPUS + 1].bdf;
-    f->hw.limits.acs_bridges = maybe_of(1);
-}
-
-static void acs_lent(struct fx *f)
-{
-    acs_switch(f);
-    f->pci[FX_GPUS + 1].driver = "vfio-pci";
-}
-
-static void acs_elsewhere(struct fx *f)
-{
-    f->hw.limits.acs_bridges = maybe_of(3);
-}
-
-static void acs_unknown(struct fx *f)
-{
-    f->hw.limits.acs_bridges = maybe_none();
-}
-
-static void in_vm(struct fx *f)
-{
-    f->hw.place.hypervisor = "kvm";
-}
-
-static void nic_narrow(struct fx *f)
-{
-    f->pci[FX_GPUS + 1].link_width = maybe_of(8);
-}
-
-static void nic_slow(struct fx *f)
-{
-    f->pci[FX_GPUS + 1].link_speed = "16.0 GT/s PCIe";
-}
-
-static void nic_unknown(struct fx *f)
-{
-    f->pci[FX_GPUS + 1].link_speed = NULL;
-}
-
-static void far(struct fx *f)
-{
-    f->distances[0].path = "SYS";
-}
+TWEAK(acs_switch, f->pci[FX_GPUS + 1].acs = maybe_of(1); f->pci[0].parent = f->pci[FX_GPUS + 1].bdf;
+      f->hw.limits.acs_bridges = maybe_of(1))
+TWEAK(acs_lent, acs_switch(f); f->pci[FX_GPUS + 1].driver = "vfio-pci")
+TWEAK(acs_elsewhere, f->hw.limits.acs_bridges = maybe_of(3))
+TWEAK(acs_unknown, f->hw.limits.acs_bridges = maybe_none())
+TWEAK(in_vm, f->hw.place.hypervisor = "kvm")
+TWEAK(nic_narrow, f->pci[FX_GPUS + 1].link_width = maybe_of(8))
+TWEAK(nic_slow, f->pci[FX_GPUS + 1].link_speed = "16.0 GT/s PCIe")
+TWEAK(nic_unknown, f->pci[FX_GPUS + 1].link_speed = NULL)
+TWEAK(far, f->distances[0].path = "SYS")
 
 /* NVLink leads to a neighbour that stands at the NIC, unless that is switched off. */
-static void far_alone(struct fx *f)
-{
-    far(f);
-    fx_env(f, "NCCL_PXN_DISABLE", "1");
-}
-
-static void half_pod_alone(struct fx *f)
-{
-    half_pod(f);
-    fx_env(f, "NCCL_PXN_DISABLE", "1");
-}
-
-static void root_port_allowed(struct fx *f)
-{
-    f->distances[0].path = "PHB";
-    fx_env(f, "NCCL_PXN_DISABLE", "1");
-    fx_env(f, "NCCL_NET_GDR_LEVEL", "PHB");
-}
-
-static void root_port(struct fx *f)
-{
-    fx_env(f, "NCCL_PXN_DISABLE", "1");
-    f->distances[0].path = "PHB";
-}
-
-static void far_unknown(struct fx *f)
-{
-    f->distances[0].path = f->distances[1].path = NULL;
-}
-
-static void all_down(struct fx *f)
-{
-    f->ports[0].state = f->ports[1].state = "DOWN";
-}
-
-static void vfs(struct fx *f)
-{
-    f->rdma[0].vf = f->rdma[1].vf = maybe_of(1);
-    f->rdma[0].physfn = "0000:1c:00.0";
-    f->rdma[1].physfn = "0000:9c:00.0";
-}
-
-static void vfs_twin(struct fx *f)
-{
-    vfs(f);
-    f->rdma[1].physfn = "0000:1c:00.0";
-}
-
-static void vfs_kept(struct fx *f)
-{
-    f->rdma[1].vf = maybe_of(1);
-    f->rdma[1].physfn = f->rdma[0].bdf;
-}
-
-static void vf_orphan(struct fx *f)
-{
-    vfs(f);
-    f->rdma[1].physfn = NULL;
-}
-
-static void balancing(struct fx *f)
-{
-    f->hw.limits.numa_balancing = maybe_of(1);
-}
-
-static void one_node(struct fx *f)
-{
-    balancing(f);
-    f->hw.numa_count = 1;
-}
-
-static void family_six(struct fx *f)
-{
-    fx_env(f, "NCCL_SOCKET_FAMILY", "AF_INET6");
-}
+TWEAK(far_alone, far(f); fx_env(f, "NCCL_PXN_DISABLE", "1"))
+TWEAK(half_pod_alone, half_pod(f); fx_env(f, "NCCL_PXN_DISABLE", "1"))
+TWEAK(root_port_allowed, f->distances[0].path = "PHB"; fx_env(f, "NCCL_PXN_DISABLE", "1");
+      fx_env(f, "NCCL_NET_GDR_LEVEL", "PHB"))
+TWEAK(root_port, fx_env(f, "NCCL_PXN_DISABLE", "1"); f->distances[0].path = "PHB")
+TWEAK(far_unknown, f->distances[0].path = f->distances[1].path = NULL)
+TWEAK(all_down, f->ports[0].state = f->ports[1].state = "DOWN")
+TWEAK(vfs, f->rdma[0].vf = f->rdma[1].vf = maybe_of(1); f->rdma[0].physfn = "0000:1c:00.0";
+      f->rdma[1].physfn = "0000:9c:00.0")
+TWEAK(vfs_twin, vfs(f); f->rdma[1].physfn = "0000:1c:00.0")
+TWEAK(vfs_kept, f->rdma[1].vf = maybe_of(1); f->rdma[1].physfn = f->rdma[0].bdf)
+TWEAK(vf_orphan, vfs(f); f->rdma[1].physfn = NULL)
+TWEAK(balancing, f->hw.limits.numa_balancing = maybe_of(1))
+TWEAK(one_node, balancing(f); f->hw.numa_count = 1)
+TWEAK(family_six, fx_env(f, "NCCL_SOCKET_FAMILY", "AF_INET6"))
 
 static const struct fx_row rows[] = {
     { "rdma.devices", NULL, CHECK_PASS, "mlx5_0-1: 2 devices" },

@@ -2,366 +2,73 @@
 /* The training and the container checks. */
 #include "test_health_fixture.h"
 
-static void no_gpu(struct fx *f)
-{
-    f->hw.gpus_count = 0;
-}
-
-static void old_cuda(struct fx *f)
-{
-    f->hw.nvidia.cuda_driver = maybe_of(12000);
-}
-
-static void old_toolkit(struct fx *f)
-{
-    f->soft[0].version = "11.8";
-}
-
-static void two_toolkits(struct fx *f)
-{
-    f->soft[0].version = "11.8";
-    fx_soft(f, "cuda", "12.4");
-}
-
-static void no_cuda(struct fx *f)
-{
-    f->hw.nvidia.cuda_driver = maybe_none();
-}
-
-static void no_cudnn(struct fx *f)
-{
-    fx_drop_soft(f, "cudnn");
-}
-
-static void old_cudnn(struct fx *f)
-{
-    f->soft[1].version = "8.6.0";
-}
-
-static void odd_cudnn(struct fx *f)
-{
-    f->soft[1].version = NULL;
-}
-
-static void old_nccl(struct fx *f)
-{
-    f->soft[2].version = "2.18.3";
-}
-
-static void no_nccl(struct fx *f)
-{
-    fx_drop_soft(f, "nccl");
-}
-
-static void no_nccl_alone(struct fx *f)
-{
-    no_nccl(f);
-    f->hw.gpus_count = 1;
-    f->hw.rdma_count = 0;
-}
-
-static void no_torch(struct fx *f)
-{
-    fx_drop_soft(f, "torch");
-}
-
-static void no_toolkit(struct fx *f)
-{
-    fx_drop_soft(f, "nvidia-container-toolkit");
-}
-
-static void no_docker(struct fx *f)
-{
-    fx_drop_soft(f, "docker");
-}
-
-static void no_engine(struct fx *f)
-{
-    f->hw.nvidia.hostengine_running = maybe_of(0);
-}
-
-static void no_dcgm(struct fx *f)
-{
-    no_engine(f);
-    fx_drop_soft(f, "dcgm");
-}
-
-static void shm_docker(struct fx *f)
-{
-    f->hw.limits.shm_bytes = maybe_of(64 << 20);
-}
-
-static void shm_small(struct fx *f)
-{
-    f->hw.limits.shm_bytes = maybe_of(FX_GIB);
-}
-
-static void shm_unknown(struct fx *f)
-{
-    f->hw.limits.shm_bytes = maybe_none();
-}
-
-static void nofile(struct fx *f)
-{
-    f->hw.limits.nofile = maybe_of(1024);
-}
-
-static void nofile_free(struct fx *f)
-{
-    f->hw.limits.nofile = maybe_of(-1);
-}
-
-static void powersave(struct fx *f)
-{
-    f->hw.cpu.governor = "powersave";
-}
-
-static void governor_vm(struct fx *f)
-{
-    f->hw.cpu.governor = NULL;
-    f->hw.place.hypervisor = "kvm";
-}
-
-static void governor_unknown(struct fx *f)
-{
-    f->hw.cpu.governor = NULL;
-}
-
-static void thp_never(struct fx *f)
-{
-    f->hw.memory.thp = "never";
-}
-
-static void huge_many(struct fx *f)
-{
-    f->huge.size_bytes = maybe_of(FX_GIB);
-    f->huge.free = maybe_of(600);
-}
-
-static void huge_few(struct fx *f)
-{
-    f->huge.size_bytes = maybe_of(FX_GIB);
-    f->huge.free = maybe_of(8);
-}
-
-static void huge_absurd(struct fx *f)
-{
-    f->huge.size_bytes = maybe_of(INT64_MAX);
-    f->huge.free = maybe_of(2);
-}
-
-static void swap(struct fx *f)
-{
-    f->hw.memory.swap_bytes = maybe_of(8 * FX_GIB);
-}
-
-static void swap_k8s(struct fx *f)
-{
-    swap(f);
-    fx_soft(f, "kubelet", "1.32");
-}
-
-static void mem_small(struct fx *f)
-{
-    f->hw.memory.total_bytes = maybe_of(256 * FX_GIB);
-}
-
-static void mem_limit(struct fx *f)
-{
-    f->hw.place.mem_limit_bytes = maybe_of(200 * FX_GIB);
-}
-
-static void mem_unknown(struct fx *f)
-{
-    f->hw.memory.total_bytes = maybe_none();
-}
-
-static void cpus_few(struct fx *f)
-{
-    f->hw.place.cpus_usable = maybe_of(4);
-}
-
-static void numa_lopsided(struct fx *f)
-{
-    f->gpus[1].numa = maybe_of(0);
-}
-
-static void numa_unknown(struct fx *f)
-{
-    f->gpus[1].numa = maybe_none();
-}
-
-static void disk_full(struct fx *f)
-{
-    f->mount.avail_bytes = maybe_of(50 * FX_GIB);
-}
-
-static void disk_none(struct fx *f)
-{
-    f->disk.transport = "virtio";
-}
-
-static void disk_unmounted(struct fx *f)
-{
-    f->mount.source = "overlay";
-}
-
-static void disk_unknown(struct fx *f)
-{
-    f->hw.disks_count = f->hw.mounts_count = 0;
-}
-
-static void in_slurm(struct fx *f)
-{
-    f->hw.place.slurm_job = "42";
-    f->hw.place.slurm_gpus = "2";
-}
-
-static void slurm_more(struct fx *f)
-{
-    in_slurm(f);
-    f->hw.place.slurm_gpus = "gpu:h200:4";
-}
-
-static void slurm_fewer(struct fx *f)
-{
-    in_slurm(f);
-    f->hw.place.slurm_gpus = "1";
-}
-
-static void slurm_unasked(struct fx *f)
-{
-    in_slurm(f);
-    f->hw.place.slurm_gpus = NULL;
-}
-
-static void slurm_none(struct fx *f)
-{
-    slurm_unasked(f);
-    no_gpu(f);
-}
-
-static void slurm_odd(struct fx *f)
-{
-    in_slurm(f);
-    f->hw.place.slurm_gpus = "some";
-}
-
-static void nv_all(struct fx *f)
-{
-    fx_pod(f);
-    fx_env(f, "NVIDIA_VISIBLE_DEVICES", "all");
-}
-
-static void nv_all_none(struct fx *f)
-{
-    nv_all(f);
-    no_gpu(f);
-}
-
-static void nv_void(struct fx *f)
-{
-    fx_pod(f);
-    fx_env(f, "NVIDIA_VISIBLE_DEVICES", "void");
-    no_gpu(f);
-}
-
-static void nv_void_cdi(struct fx *f)
-{
-    fx_pod(f);
-    fx_env(f, "NVIDIA_VISIBLE_DEVICES", "void");
-}
-
-static void nv_two(struct fx *f)
-{
-    fx_pod(f);
-    fx_env(f, "NVIDIA_VISIBLE_DEVICES", "GPU-a,GPU-b");
-}
-
-static void nv_four(struct fx *f)
-{
-    fx_pod(f);
-    fx_env(f, "NVIDIA_VISIBLE_DEVICES", "0,1,2,3");
-}
-
-static void cuda_two(struct fx *f)
-{
-    fx_env(f, "CUDA_VISIBLE_DEVICES", "0,1");
-}
-
-static void cuda_four(struct fx *f)
-{
-    fx_env(f, "CUDA_VISIBLE_DEVICES", "4,5,6,7");
-}
-
-static void cuda_none(struct fx *f)
-{
-    fx_env(f, "CUDA_VISIBLE_DEVICES", "");
-}
-
-static void quota(struct fx *f)
-{
-    fx_pod(f);
-    f->hw.place.cpu_quota_milli = maybe_of(16000);
-}
-
-static void quota_odd(struct fx *f)
-{
-    fx_pod(f);
-    f->hw.place.cpu_quota_milli = maybe_of(3500);
-}
-
-static void quota_unknown(struct fx *f)
-{
-    fx_pod(f);
-    f->hw.place.cgroup = maybe_none();
-}
-
-static void omp_ok(struct fx *f)
-{
-    fx_env(f, "OMP_NUM_THREADS", "32");
-}
-
-static void omp_many(struct fx *f)
-{
-    fx_env(f, "OMP_NUM_THREADS", "64");
-}
-
-static void omp_odd(struct fx *f)
-{
-    fx_env(f, "OMP_NUM_THREADS", "many");
-}
-
-static void omp_unset(struct fx *f)
-{
-    f->hw.place.cpus_usable = maybe_of(16);
-}
-
-static void omp_unknown(struct fx *f)
-{
-    f->hw.place.cpus_usable = maybe_none();
-}
-
-static void hidden(struct fx *f)
-{
-    fx_pod(f);
-    f->gpus[0].state = f->gpus[1].state = "hidden";
-}
-
-static void pids(struct fx *f)
-{
-    f->hw.place.pids_limit = maybe_of(1024);
-}
-
-static void pids_ok(struct fx *f)
-{
-    f->hw.place.pids_limit = maybe_of(65536);
-}
-
-static void no_net(struct fx *f)
-{
-    f->nets[0].addrs_count = f->nets[1].addrs_count = 0;
-}
+TWEAK(no_gpu, f->hw.gpus_count = 0)
+TWEAK(old_cuda, f->hw.nvidia.cuda_driver = maybe_of(12000))
+TWEAK(old_toolkit, f->soft[0].version = "11.8")
+TWEAK(two_toolkits, f->soft[0].version = "11.8"; fx_soft(f, "cuda", "12.4"))
+TWEAK(no_cuda, f->hw.nvidia.cuda_driver = maybe_none())
+TWEAK(no_cudnn, fx_drop_soft(f, "cudnn"))
+TWEAK(old_cudnn, f->soft[1].version = "8.6.0")
+TWEAK(odd_cudnn, f->soft[1].version = NULL)
+TWEAK(old_nccl, f->soft[2].version = "2.18.3")
+TWEAK(no_nccl, fx_drop_soft(f, "nccl"))
+TWEAK(no_nccl_alone, no_nccl(f); f->hw.gpus_count = 1; f->hw.rdma_count = 0)
+TWEAK(no_torch, fx_drop_soft(f, "torch"))
+TWEAK(no_toolkit, fx_drop_soft(f, "nvidia-container-toolkit"))
+TWEAK(no_docker, fx_drop_soft(f, "docker"))
+TWEAK(no_engine, f->hw.nvidia.hostengine_running = maybe_of(0))
+TWEAK(no_dcgm, no_engine(f); fx_drop_soft(f, "dcgm"))
+TWEAK(shm_docker, f->hw.limits.shm_bytes = maybe_of(64 << 20))
+TWEAK(shm_small, f->hw.limits.shm_bytes = maybe_of(FX_GIB))
+TWEAK(shm_unknown, f->hw.limits.shm_bytes = maybe_none())
+TWEAK(nofile, f->hw.limits.nofile = maybe_of(1024))
+TWEAK(nofile_free, f->hw.limits.nofile = maybe_of(-1))
+TWEAK(powersave, f->hw.cpu.governor = "powersave")
+TWEAK(governor_vm, f->hw.cpu.governor = NULL; f->hw.place.hypervisor = "kvm")
+TWEAK(governor_unknown, f->hw.cpu.governor = NULL)
+TWEAK(thp_never, f->hw.memory.thp = "never")
+TWEAK(huge_many, f->huge.size_bytes = maybe_of(FX_GIB); f->huge.free = maybe_of(600))
+TWEAK(huge_few, f->huge.size_bytes = maybe_of(FX_GIB); f->huge.free = maybe_of(8))
+TWEAK(huge_absurd, f->huge.size_bytes = maybe_of(INT64_MAX); f->huge.free = maybe_of(2))
+TWEAK(swap, f->hw.memory.swap_bytes = maybe_of(8 * FX_GIB))
+TWEAK(swap_k8s, swap(f); fx_soft(f, "kubelet", "1.32"))
+TWEAK(mem_small, f->hw.memory.total_bytes = maybe_of(256 * FX_GIB))
+TWEAK(mem_limit, f->hw.place.mem_limit_bytes = maybe_of(200 * FX_GIB))
+TWEAK(mem_unknown, f->hw.memory.total_bytes = maybe_none())
+TWEAK(cpus_few, f->hw.place.cpus_usable = maybe_of(4))
+TWEAK(numa_lopsided, f->gpus[1].numa = maybe_of(0))
+TWEAK(numa_unknown, f->gpus[1].numa = maybe_none())
+TWEAK(disk_full, f->mount.avail_bytes = maybe_of(50 * FX_GIB))
+TWEAK(disk_none, f->disk.transport = "virtio")
+TWEAK(disk_unmounted, f->mount.source = "overlay")
+TWEAK(disk_unknown, f->hw.disks_count = f->hw.mounts_count = 0)
+TWEAK(in_slurm, f->hw.place.slurm_job = "42"; f->hw.place.slurm_gpus = "2")
+TWEAK(slurm_more, in_slurm(f); f->hw.place.slurm_gpus = "gpu:h200:4")
+TWEAK(slurm_fewer, in_slurm(f); f->hw.place.slurm_gpus = "1")
+TWEAK(slurm_unasked, in_slurm(f); f->hw.place.slurm_gpus = NULL)
+TWEAK(slurm_none, slurm_unasked(f); no_gpu(f))
+TWEAK(slurm_odd, in_slurm(f); f->hw.place.slurm_gpus = "some")
+TWEAK(nv_all, fx_pod(f); fx_env(f, "NVIDIA_VISIBLE_DEVICES", "all"))
+TWEAK(nv_all_none, nv_all(f); no_gpu(f))
+TWEAK(nv_void, fx_pod(f); fx_env(f, "NVIDIA_VISIBLE_DEVICES", "void"); no_gpu(f))
+TWEAK(nv_void_cdi, fx_pod(f); fx_env(f, "NVIDIA_VISIBLE_DEVICES", "void"))
+TWEAK(nv_two, fx_pod(f); fx_env(f, "NVIDIA_VISIBLE_DEVICES", "GPU-a,GPU-b"))
+TWEAK(nv_four, fx_pod(f); fx_env(f, "NVIDIA_VISIBLE_DEVICES", "0,1,2,3"))
+TWEAK(cuda_two, fx_env(f, "CUDA_VISIBLE_DEVICES", "0,1"))
+TWEAK(cuda_four, fx_env(f, "CUDA_VISIBLE_DEVICES", "4,5,6,7"))
+TWEAK(cuda_none, fx_env(f, "CUDA_VISIBLE_DEVICES", ""))
+TWEAK(quota, fx_pod(f); f->hw.place.cpu_quota_milli = maybe_of(16000))
+TWEAK(quota_odd, fx_pod(f); f->hw.place.cpu_quota_milli = maybe_of(3500))
+TWEAK(quota_unknown, fx_pod(f); f->hw.place.cgroup = maybe_none())
+TWEAK(omp_ok, fx_env(f, "OMP_NUM_THREADS", "32"))
+TWEAK(omp_many, fx_env(f, "OMP_NUM_THREADS", "64"))
+TWEAK(omp_odd, fx_env(f, "OMP_NUM_THREADS", "many"))
+TWEAK(omp_unset, f->hw.place.cpus_usable = maybe_of(16))
+TWEAK(omp_unknown, f->hw.place.cpus_usable = maybe_none())
+TWEAK(hidden, fx_pod(f); f->gpus[0].state = f->gpus[1].state = "hidden")
+TWEAK(pids, f->hw.place.pids_limit = maybe_of(1024))
+TWEAK(pids_ok, f->hw.place.pids_limit = maybe_of(65536))
+TWEAK(no_net, f->nets[0].addrs_count = f->nets[1].addrs_count = 0)
 
 static void net_damaged(struct fx *f)
 {
@@ -373,30 +80,10 @@ static void net_damaged(struct fx *f)
     f->hw.notes_count = 1;
 }
 
-static void net_unknown(struct fx *f)
-{
-    f->hw.nets_count = 0;
-}
-
-static void roce_pod(struct fx *f)
-{
-    fx_pod(f);
-    fx_roce(f);
-}
-
-static void roce_elsewhere(struct fx *f)
-{
-    roce_pod(f);
-    f->hw.nets_count = 0;
-    f->gids[0].ndev = f->gids[1].ndev = NULL;
-}
-
-static void roce_half(struct fx *f)
-{
-    roce_pod(f);
-    f->hw.nets_count = 1;
-    f->gids[1].ndev = NULL;
-}
+TWEAK(net_unknown, f->hw.nets_count = 0)
+TWEAK(roce_pod, fx_pod(f); fx_roce(f))
+TWEAK(roce_elsewhere, roce_pod(f); f->hw.nets_count = 0; f->gids[0].ndev = f->gids[1].ndev = NULL)
+TWEAK(roce_half, roce_pod(f); f->hw.nets_count = 1; f->gids[1].ndev = NULL)
 
 static const struct fx_row rows[] = {
     { "training.cuda", NULL, CHECK_PASS, "CUDA 13.0, toolkit 12.9" },
