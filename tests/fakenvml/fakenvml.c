@@ -29,6 +29,14 @@ EXPORT void (*const fake_functions[])(void) = { NVML_CALLS(FAKE_ADDRESS) };
         GATE(call, d, sub);                                                                        \
     } while (0)
 
+/* A function that is one expression of its GPU. */
+#define FAKE(gate, call, type, answer)                                                             \
+    int nvml##call(struct nvml_dev *d, type *out)                                                  \
+    {                                                                                              \
+        gate(call, d, QUERY_NO_SUB);                                                               \
+        return answer;                                                                             \
+    }
+
 /* ---- answers ---- */
 static int give_text(const char *s, char *out, unsigned len)
 {
@@ -156,23 +164,9 @@ int nvmlDeviceGetHandleByIndex(unsigned index, struct nvml_dev **out)
 }
 
 /* ---- identity ---- */
-int nvmlDeviceGetPciInfo_v3(struct nvml_dev *d, struct nvml_pci *out)
-{
-    GATE_NEW(DeviceGetPciInfo_v3, d, QUERY_NO_SUB);
-    return give_pci(d->gpu->bdf, out, true);
-}
-
-int nvmlDeviceGetPciInfo_v2(struct nvml_dev *d, struct nvml_pci *out)
-{
-    GATE_NEW(DeviceGetPciInfo_v2, d, QUERY_NO_SUB);
-    return give_pci(d->gpu->bdf, out, false);
-}
-
-int nvmlDeviceGetPciInfo(struct nvml_dev *d, struct nvml_pci *out)
-{
-    GATE(DeviceGetPciInfo, d, QUERY_NO_SUB);
-    return give_pci(d->gpu->bdf, out, false);
-}
+FAKE(GATE_NEW, DeviceGetPciInfo_v3, struct nvml_pci, give_pci(d->gpu->bdf, out, true))
+FAKE(GATE_NEW, DeviceGetPciInfo_v2, struct nvml_pci, give_pci(d->gpu->bdf, out, false))
+FAKE(GATE, DeviceGetPciInfo, struct nvml_pci, give_pci(d->gpu->bdf, out, false))
 
 int nvmlDeviceGetName(struct nvml_dev *d, char *out, unsigned len)
 {
@@ -193,11 +187,7 @@ int nvmlDeviceGetUUID(struct nvml_dev *d, char *out, unsigned len)
     return give_text(d->mig ? d->mig->uuid : d->gpu->uuid, out, len);
 }
 
-int nvmlDeviceGetGspFirmwareVersion(struct nvml_dev *d, char *out)
-{
-    GATE_NEW(DeviceGetGspFirmwareVersion, d, QUERY_NO_SUB);
-    return give_text(d->gpu->gsp_firmware, out, 64);
-}
+FAKE(GATE_NEW, DeviceGetGspFirmwareVersion, char, give_text(d->gpu->gsp_firmware, out, 64))
 
 /* One member, one function. */
 #define FAKE_TEXT(call, member)                                                                    \
@@ -206,24 +196,9 @@ int nvmlDeviceGetGspFirmwareVersion(struct nvml_dev *d, char *out)
         GATE(call, d, QUERY_NO_SUB);                                                               \
         return give_text(d->gpu->member, out, len);                                                \
     }
-#define FAKE_UINT(gate, call, member)                                                              \
-    int nvml##call(struct nvml_dev *d, unsigned *out)                                              \
-    {                                                                                              \
-        gate(call, d, QUERY_NO_SUB);                                                               \
-        return give_uint(d->gpu->member, out);                                                     \
-    }
-#define FAKE_INT(call, member)                                                                     \
-    int nvml##call(struct nvml_dev *d, int *out)                                                   \
-    {                                                                                              \
-        GATE(call, d, QUERY_NO_SUB);                                                               \
-        return give_int(d->gpu->member, out);                                                      \
-    }
-#define FAKE_CODE(call, table, member)                                                             \
-    int nvml##call(struct nvml_dev *d, int *out)                                                   \
-    {                                                                                              \
-        GATE(call, d, QUERY_NO_SUB);                                                               \
-        return give_code(table, d->gpu->member, out);                                              \
-    }
+#define FAKE_UINT(gate, call, member)  FAKE(gate, call, unsigned, give_uint(d->gpu->member, out))
+#define FAKE_INT(call, member)         FAKE(GATE, call, int, give_int(d->gpu->member, out))
+#define FAKE_CODE(call, table, member) FAKE(GATE, call, int, give_code(table, d->gpu->member, out))
 
 FAKE_TEXT(DeviceGetSerial, serial)
 FAKE_TEXT(DeviceGetBoardPartNumber, board_part)
@@ -274,17 +249,8 @@ static int give_attributes(const struct nvml_dev *d, struct nvml_attributes *out
     return give_uint(d->mig->sms, &out->sms);
 }
 
-int nvmlDeviceGetAttributes_v2(struct nvml_dev *d, struct nvml_attributes *out)
-{
-    GATE_NEW(DeviceGetAttributes_v2, d, QUERY_NO_SUB);
-    return give_attributes(d, out);
-}
-
-int nvmlDeviceGetAttributes(struct nvml_dev *d, struct nvml_attributes *out)
-{
-    GATE_NEW(DeviceGetAttributes, d, QUERY_NO_SUB);
-    return give_attributes(d, out);
-}
+FAKE(GATE_NEW, DeviceGetAttributes_v2, struct nvml_attributes, give_attributes(d, out))
+FAKE(GATE_NEW, DeviceGetAttributes, struct nvml_attributes, give_attributes(d, out))
 
 /* ---- memory and bus ---- */
 static struct maybe total_memory(const struct nvml_dev *d)
@@ -381,11 +347,7 @@ int nvmlDeviceGetClock(struct nvml_dev *d, int type, int id, unsigned *out)
     return give_uint(clock_of(type, d->gpu->clock_app_sm_mhz, d->gpu->clock_app_mem_mhz), out);
 }
 
-int nvmlDeviceGetPowerUsage(struct nvml_dev *d, unsigned *out)
-{
-    GATE(DeviceGetPowerUsage, d, QUERY_NO_SUB);
-    return give_uint(newer(d, "power_mw", d->gpu->power_mw), out);
-}
+FAKE(GATE, DeviceGetPowerUsage, unsigned, give_uint(newer(d, "power_mw", d->gpu->power_mw), out))
 
 int nvmlDeviceGetPowerManagementLimitConstraints(struct nvml_dev *d, unsigned *min, unsigned *max)
 {
@@ -484,17 +446,10 @@ int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_dev *d, unsigned index, stru
     return NVML_SUCCESS;
 }
 
-int nvmlDeviceGetGpuInstanceId(struct nvml_dev *d, unsigned *out)
-{
-    GATE_NEW(DeviceGetGpuInstanceId, d, QUERY_NO_SUB);
-    return d->mig ? give_uint(d->mig->gi, out) : NVML_ERROR_INVALID_ARGUMENT;
-}
-
-int nvmlDeviceGetComputeInstanceId(struct nvml_dev *d, unsigned *out)
-{
-    GATE_NEW(DeviceGetComputeInstanceId, d, QUERY_NO_SUB);
-    return d->mig ? give_uint(d->mig->ci, out) : NVML_ERROR_INVALID_ARGUMENT;
-}
+FAKE(GATE_NEW, DeviceGetGpuInstanceId, unsigned,
+     d->mig ? give_uint(d->mig->gi, out) : NVML_ERROR_INVALID_ARGUMENT)
+FAKE(GATE_NEW, DeviceGetComputeInstanceId, unsigned,
+     d->mig ? give_uint(d->mig->ci, out) : NVML_ERROR_INVALID_ARGUMENT)
 
 /* ---- fabric ---- */
 static void parse_uuid(const char *text, unsigned char out[16])
@@ -527,11 +482,7 @@ static int give_fabric(const struct hw_gpu *g, struct nvml_fabric_v1 *out)
     return NVML_SUCCESS;
 }
 
-int nvmlDeviceGetGpuFabricInfo(struct nvml_dev *d, struct nvml_fabric_v1 *out)
-{
-    GATE_NEW(DeviceGetGpuFabricInfo, d, QUERY_NO_SUB);
-    return give_fabric(d->gpu, out);
-}
+FAKE(GATE_NEW, DeviceGetGpuFabricInfo, struct nvml_fabric_v1, give_fabric(d->gpu, out))
 
 int nvmlDeviceGetGpuFabricInfoV(struct nvml_dev *d, void *info)
 {

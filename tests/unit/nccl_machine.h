@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "hw/hw.h"
+#include "nccl/nccl.h"
 
 #include <assert.h>
 
@@ -234,6 +235,13 @@ static inline struct machine *machine_pod(const char *gpu_state)
     m->hw.place.cpus_usable = maybe_of(64);
     m->hw.cpu.vendor = "GenuineIntel";
     return m;
+}
+
+/* What NCCL chooses there, in place of what `c` has. */
+static inline void m_choose(const struct machine *m, struct nccl_choice *c)
+{
+    nccl_choice_release(c);
+    nccl_choose(&m->hw, c);
 }
 
 #endif

@@ -138,9 +138,9 @@ TEST(levels)
 TEST(dgx)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.net, "rdma");
     assert_string_equal(c.socket_if, "eno1");
     assert_string_equal(c.peer_if, "eno1");
@@ -157,10 +157,9 @@ TEST(dgx)
     assert_string_equal(c.gdr[0].path, "PIX");
     assert_string_equal(c.gdr[1].path, "PXN"); /* by NVLink to the GPU beside that NIC */
     CHECK(maybe_is(c.gdr[1].use, 1));
-    nccl_choice_release(&c);
 
     m_env(m, "NCCL_PXN_DISABLE", "1");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.gdr[1].path, "PHB");
     CHECK(maybe_is(c.gdr[1].use, 0));
 }
@@ -168,16 +167,15 @@ TEST(dgx)
 TEST(pod_merges_functions_of_one_bus)
 {
     AUTO(machine_free) struct machine *m = machine_pod("ok");
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m->rdma[1].bdf = "0000:1a:01.3"; /* another virtual function on the bus of the first */
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.ports[0].card, "0000:1a:00.0");
     assert_int_equal(c.ports[0].card_ports, 2);
     assert_int_equal(c.ports[2].card_ports, 1);
-    nccl_choice_release(&c);
     m_env(m, "NCCL_IB_MERGE_VFS", "0");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.ports[1].card, "0000:1a:01.0");
     assert_int_equal(c.ports[0].card_ports, 1);
 }
@@ -187,48 +185,43 @@ TEST(pod_sees_the_hosts_adapters)
 {
     AUTO(machine_free) struct machine *m = machine_pod("ok");
     struct hw_rdma_port *p = m_rdma(m, "mlx5_0", "0000:1a:00.0", "Ethernet", 400);
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:c0a8:0101", "RoCE v2", NULL);
     m->rdma[4].openable = maybe_of(0);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(!c.ports[4].used && !c.ports[4].wanted && c.ports[0].used);
     assert_non_null(strstr(c.ports[4].why, "cannot be opened"));
-    nccl_choice_release(&c);
     m->rdma[4].openable = maybe_of(1); /* a privileged pod has them all */
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(c.ports[4].used && !c.ports[4].wanted);
-    nccl_choice_release(&c);
     m->rdma[4].openable = maybe_none(); /* cannot tell */
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(c.ports[4].used && c.ports[0].used);
 }
 
 TEST(interfaces)
 {
     AUTO(machine_free) struct machine *m = machine_pod("ok");
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     /* virtual functions that were there before eth0 come first in the kernel's order */
     m->nets[1].ifindex = maybe_of(99);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.socket_if, "net1");
     assert_string_equal(c.peer_if, "eth0");
-    nccl_choice_release(&c);
 
     m->nets[2].running = maybe_of(0);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.socket_if, "net2");
-    nccl_choice_release(&c);
 
     m->nets[3].name = "ibs1";
     m->nets[3].ifindex = maybe_of(200);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.socket_if, "ibs1"); /* whatever its place */
-    nccl_choice_release(&c);
 
     m_env(m, "NCCL_SOCKET_IFNAME", "=nothing");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_null(c.socket_if);
     CHECK(!c.ports[0].used); /* RDMA needs an IP interface to start */
     assert_string_equal(c.net, "fails");
@@ -237,21 +230,19 @@ TEST(interfaces)
 TEST(interfaces_ipv6_come_last)
 {
     AUTO(machine_free) struct machine *m = machine_new();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m_net(m, "lo", 1, "127.0.0.1", 8);
     m_net(m, "six0", 2, "fd00::9", 64);
     m_net(m, "four0", 3, "10.0.0.9", 24);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.socket_if, "four0");
-    nccl_choice_release(&c);
     m_env(m, "NCCL_SOCKET_FAMILY", "AF_INET6");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.socket_if, "six0");
-    nccl_choice_release(&c);
     m_env(m, "NCCL_SOCKET_FAMILY", "4"); /* no such family: ignored */
     m_env(m, "NCCL_COMM_ID", "[fd00::1]:29500");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.socket_if, "six0");
     assert_null(c.peer_if); /* two interfaces and no default route */
 }
@@ -270,10 +261,10 @@ TEST(route_to_the_peer)
     m_net(m, "storage0", 40, "10.99.0.2", 16);
     m_route(m, "10.99.0.0", 16, NULL, "storage0");
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        AUTO(nccl_choice_release) struct nccl_choice c;
+        AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
         m_env(m, "MASTER_ADDR", rows[i].peer);
-        nccl_choose(&m->hw, &c);
+        m_choose(m, &c);
         assert_string_equal(c.peer_if, rows[i].dev);
     }
 }
@@ -293,11 +284,11 @@ TEST(visible_gpus)
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         AUTO(machine_free) struct machine *m = machine_pod("ok");
-        AUTO(nccl_choice_release) struct nccl_choice c;
+        AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
         m->gpus[0].uuid = "GPU-aa11";
         m_env(m, rows[i].var, rows[i].value);
-        nccl_choose(&m->hw, &c);
+        m_choose(m, &c);
         assert_int_equal(maybe_or(c.gpus, -1), rows[i].want);
     }
 }
@@ -305,10 +296,10 @@ TEST(visible_gpus)
 TEST(lost_gpu_is_not_counted)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m->gpus[5].state = "lost";
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(maybe_is(c.gpus, 7));
     assert_int_equal(c.p2p_count, 21);
 }
@@ -316,28 +307,24 @@ TEST(lost_gpu_is_not_counted)
 TEST(gpudirect_support)
 {
     AUTO(machine_free) struct machine *m = machine_pod("ok");
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m->hw.limits.peermem = NULL;
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_null(c.gdr_support);
     CHECK(!c.gdr[0].use.known);
-    nccl_choice_release(&c);
     m->hw.limits.dmabuf = maybe_of(1);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.gdr_support, "dma-buf");
     CHECK(maybe_is(c.gdr[0].use, 1));
-    nccl_choice_release(&c);
     m->hw.limits.peermem = "nvidia_peermem"; /* both: NCCL prefers dma-buf */
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.gdr_support, "dma-buf");
-    nccl_choice_release(&c);
     m_env(m, "NCCL_DMABUF_ENABLE", "0");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.gdr_support, "nvidia_peermem");
-    nccl_choice_release(&c);
     m->hw.limits.peermem = NULL;
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.gdr_support, "none");
     CHECK(maybe_is(c.gdr[0].use, 0));
 }
@@ -345,24 +332,21 @@ TEST(gpudirect_support)
 TEST(peer_to_peer)
 {
     AUTO(machine_free) struct machine *m = machine_new();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m_gpus(m, 2, "ok");
     m_pairs(m, "NODE");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.p2p[0].path, "PHB");
     assert_string_equal(c.p2p[0].transport, "shm");
-    nccl_choice_release(&c);
     m->hw.cpu.vendor = "AuthenticAMD"; /* two GPUs on AMD: any distance */
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.p2p[0].transport, "p2p");
-    nccl_choice_release(&c);
     m->pairs[0].p2p_read = "chipset not supported";
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.p2p[0].transport, "shm");
-    nccl_choice_release(&c);
     m->pairs[0].path = NULL;
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_null(c.p2p[0].transport);
 }
 
@@ -390,25 +374,24 @@ TEST(numbers_as_nccl_reads_them)
     } rows[] = { { "1", 1 },     { "true", 0 }, { "yes", 0 }, { "4M", 4 },
                  { "0x10", 16 }, { " 7 ", 7 },  { "", -2 },   { "99999999999999999999", -2 } };
     AUTO(machine_free) struct machine *m = machine_pod("ok");
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         m_env(m, "NCCL_X", rows[i].text);
         assert_int_equal(nccl_env_int(&m->hw, "NCCL_X", -2), rows[i].want);
     }
     m_env(m, "NCCL_IB_DISABLE", "true"); /* disables nothing */
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.net, "rdma");
-    nccl_choice_release(&c);
     m_env(m, "NCCL_NET", "SOCKET"); /* any case */
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.net, "tcp");
 }
 
 TEST(comm_id)
 {
     AUTO(machine_free) struct machine *m = machine_new();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m_net(m, "eth0", 2, "10.0.0.4", 24);
     m_net(m, "eth1", 3, "10.9.9.9", 32);
@@ -416,7 +399,7 @@ TEST(comm_id)
         (struct hw_addr){ .family = "inet", .addr = "10.5.0.4", .prefix = maybe_of(16) };
     m->nets[1].addrs_count = 2;
     m_env(m, "NCCL_COMM_ID", "10.5.7.7"); /* the port may be missing */
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.socket_if, "eth1");
     assert_string_equal(c.socket_addr, "10.5.0.4");
 }
@@ -445,12 +428,12 @@ TEST(neighbours_nic)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         AUTO(machine_free) struct machine *m = machine_dgx();
         const struct nccl_gdr *g;
-        AUTO(nccl_choice_release) struct nccl_choice c;
+        AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
         m->hw.limits.peermem = NULL;
         m->hw.limits.dmabuf = maybe_of(1);
         m_env(m, rows[i].name, rows[i].value);
-        nccl_choose(&m->hw, &c);
+        m_choose(m, &c);
         g = gdr_of(&c, 0, "mlx5_7");
         assert_string_equal(g->path, rows[i].path);
         assert_int_equal(maybe_or(g->use, -1), rows[i].use);
@@ -472,9 +455,9 @@ TEST(nothing_at_all)
 TEST(address_of_a_used_port)
 {
     AUTO(machine_free) struct machine *m = machine_pod("ok");
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.ports[0].dev, "mlx5_6");
     CHECK(c.ports[0].used);
     CHECK(strstr(c.ports[0].gid_why, "Index 3 (192.168.1.10, RoCE v2 on net1)") != NULL);

@@ -397,7 +397,7 @@ TEST(a_default_route_by_an_interface_without_an_address)
 TEST(mig_has_no_peers)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
     struct nccl_env env = { 0 };
 
     m->hw.gpus[3].mig = maybe_of(1);
@@ -406,7 +406,7 @@ TEST(mig_has_no_peers)
     CHECK(says(&env, "NCCL_P2P_LEVEL", "MIG is on"));
     assert_non_null(strstr(env.doubts[env.doubts_count - 1], "MIG is on"));
     nccl_env_release(&env);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     for (size_t i = 0; i < c.p2p_count; i++)
         assert_string_equal(c.p2p[i].transport,
                             c.p2p[i].a == 3 || c.p2p[i].b == 3 ? "shm" : "nvlink");

@@ -7,11 +7,11 @@
 TEST(infiniband_is_told_by_prefix_and_manager)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     for (size_t i = 0; i < 8; i++)
         m->ports[i].sm_lid = maybe_of(i == 7 ? 2 : 1);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.ports[0].network, c.ports[6].network);
     assert_string_not_equal(c.ports[0].network, c.ports[7].network);
 }
@@ -32,13 +32,13 @@ TEST(storage_is_where_the_server_is)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct hw_mount mount = { .source = rows[i].source, .target = "/d", .fstype = "nfs4" };
         AUTO(machine_free) struct machine *m = machine_bare(2);
-        AUTO(nccl_choice_release) struct nccl_choice c;
+        AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
         rail_add(m, 0, (int[]){ 1 }, 1);
         rail_add(m, 1, (int[]){ 2 }, 1);
         m->hw.mounts = &mount;
         m->hw.mounts_count = 1;
-        nccl_choose(&m->hw, &c);
+        m_choose(m, &c);
         assert_string_equal(c.ports[0].network, "10.1.0.0/16");
         for (size_t k = 0; k < 2; k++)
             if (c.ports[k].storage != rows[i].storage[k])
@@ -49,18 +49,17 @@ TEST(storage_is_where_the_server_is)
 TEST(frontend_is_where_the_default_route_leaves)
 {
     AUTO(machine_free) struct machine *m = machine_bare(2);
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     rail_add(m, 0, (int[]){ 1 }, 1);
     rail_add(m, 1, (int[]){ 2 }, 1);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(!c.ports[0].frontend && !c.ports[1].frontend);
-    nccl_choice_release(&c);
     m->routes[0].dev = "net1_0";
     m->routes[0].gateway = "10.2.0.1";
     m->nets[0].default_route = maybe_of(0);
     m->nets[2].default_route = maybe_of(1);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(!c.ports[0].frontend && c.ports[1].frontend);
 }
 
@@ -96,7 +95,7 @@ TEST(a_card_of_both_layers)
 {
     struct hw_mount mount = { .source = "10.2.0.9:/data", .target = "/d", .fstype = "nfs4" };
     AUTO(machine_free) struct machine *m = machine_bare(1);
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     rail_add(m, 0, (int[]){ 1 }, 1);
     rail_add(m, 0, (int[]){ 2 }, 1);
@@ -109,12 +108,11 @@ TEST(a_card_of_both_layers)
     m->nets[2].rdma = m->names[0];
     m->hw.mounts = &mount;
     m->hw.mounts_count = 1;
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(c.ports_count == 2 && !c.ports[0].storage && c.ports[1].storage);
     CHECK(iface_is_ipoib(&m->hw, &m->nets[1]) && !iface_is_ipoib(&m->hw, &m->nets[2]));
-    nccl_choice_release(&c);
     mount.source = "10.1.0.9:/data";
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(c.ports[0].storage && !c.ports[1].storage);
 }
 

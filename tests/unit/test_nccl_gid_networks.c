@@ -25,11 +25,11 @@ TEST(a_port_that_strays_is_told_and_mended)
     for (size_t i = 0; i < ARRAY_SIZE(landings); i++) {
         const struct landing *l = &landings[i];
         AUTO(machine_free) struct machine *m = machine_bare(4);
-        AUTO(nccl_choice_release) struct nccl_choice c;
+        AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
         for (size_t k = 0; k < 4; k++)
             rail_add(m, k, l->octets[k], l->octets[k][1] ? 2 : 1);
-        nccl_choose(&m->hw, &c);
+        m_choose(m, &c);
         if ((c.gid_nets_why != NULL) != l->told)
             fail_msg("%s: %s", l->what, c.gid_nets_why ? c.gid_nets_why : "nothing is told");
         if (!str_eq(c.gid_range ? c.gid_range : "", l->range ? l->range : ""))
@@ -41,12 +41,12 @@ TEST(a_port_that_strays_is_told_and_mended)
 TEST(the_range_mends_it)
 {
     AUTO(machine_free) struct machine *m = machine_bare(2);
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     rail_add(m, 0, (int[]){ 1, 9 }, 2);
     rail_add(m, 1, (int[]){ 9, 1 }, 2);
     m_env(m, "NCCL_IB_ADDR_RANGE", "10.1.0.0/16");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.ports[0].network, "10.1.0.0/16");
     assert_string_equal(c.ports[1].network, "10.1.0.0/16");
     assert_int_equal(c.ports[0].gid_index.v, 3);
@@ -57,19 +57,18 @@ TEST(the_range_mends_it)
 TEST(an_index_must_be_of_one_network)
 {
     AUTO(machine_free) struct machine *m = machine_bare(2);
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     rail_add(m, 0, (int[]){ 1, 9 }, 2);
     rail_add(m, 1, (int[]){ 9, 1 }, 2);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(!gid_networks_agree_at(&m->hw, &c, 3, true) &&
           !gid_networks_agree_at(&m->hw, &c, 5, true));
-    nccl_choice_release(&c);
     free(m);
     m = machine_bare(2);
     rail_add(m, 0, (int[]){ 1, 9 }, 2);
     rail_add(m, 1, (int[]){ 1, 9 }, 2);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(gid_networks_agree_at(&m->hw, &c, 3, true) && gid_networks_agree_at(&m->hw, &c, 5, true));
 }
 

@@ -7,9 +7,9 @@
 TEST(its_own_port_at_its_own_switch)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_int_equal(c.scores_count, 8);
     for (size_t i = 0; i < 8; i++) {
         CHECK(maybe_is(c.scores[i].dflt.mbps, 400000) && maybe_is(c.scores[i].ours.mbps, 400000));
@@ -22,30 +22,29 @@ TEST(its_own_port_at_its_own_switch)
 TEST(a_port_that_is_down_is_shared_for)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
     int64_t sum = 0;
 
     m->ports[5].state = "DOWN";
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.scores[5].dflt.path, "PXN");
     CHECK(!nccl_way_has(&c.scores[5].dflt, "mlx5_5"));
     for (size_t i = 0; i < 8; i++)
         sum += maybe_or(c.scores[i].dflt.mbps, 0);
     CHECK(sum > 0 && sum <= 7 * 400000);
-    nccl_choice_release(&c);
     m_env(m, "NCCL_PXN_DISABLE", "1");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_string_equal(c.scores[5].dflt.path, "PHB");
 }
 
 TEST(a_rate_that_is_not_known_makes_no_share)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     for (size_t i = 0; i < 8; i++)
         m->ports[i].rate_mbps = maybe_none();
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     for (size_t i = 0; i < c.scores_count; i++)
         CHECK(!c.scores[i].dflt.mbps.known && !c.scores[i].worse);
 }

@@ -16,10 +16,10 @@ static size_t wanted_count(const struct nccl_choice *c)
 TEST(a_rail_at_half_rate_stays)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m->ports[3].rate_mbps = maybe_of(200000);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(c.ports[3].wanted);
     assert_int_equal(wanted_count(&c), 8);
 }
@@ -27,7 +27,7 @@ TEST(a_rail_at_half_rate_stays)
 TEST(a_faster_port_of_the_other_socket_goes)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m_gid(m_rdma(m, "mlx5_8", "0000:f0:00.0", "Ethernet", 800), 3,
           "0000:0000:0000:0000:0000:ffff:0a09:0005", "RoCE v2", "stor0");
@@ -35,7 +35,7 @@ TEST(a_faster_port_of_the_other_socket_goes)
     m_route(m, "10.9.0.0", 16, NULL, "stor0");
     for (size_t g = 0; g < 8; g++)
         m_distance(m, g, "mlx5_8", "SYS");
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(!c.ports[8].wanted && c.ports[8].wanted_why);
     assert_int_equal(wanted_count(&c), 8);
 }
@@ -44,17 +44,16 @@ TEST(a_second_network_with_a_file_system_goes)
 {
     struct hw_mount mount = { .source = "10.9.0.200:/data", .target = "/d", .fstype = "nfs4" };
     AUTO(machine_free) struct machine *m = machine_bare(2);
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     rail_add(m, 0, (int[]){ 1 }, 1);
     rail_add(m, 1, (int[]){ 1 }, 1);
     rail_add(m, 1, (int[]){ 9 }, 1);
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     assert_int_equal(wanted_count(&c), 3); /* nothing tells them apart yet */
-    nccl_choice_release(&c);
     m->hw.mounts = &mount;
     m->hw.mounts_count = 1;
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(c.ports[0].wanted && c.ports[1].wanted && !c.ports[2].wanted);
     for (size_t i = 0; i < c.scores_count; i++)
         CHECK(!c.scores[i].worse);
@@ -63,10 +62,10 @@ TEST(a_second_network_with_a_file_system_goes)
 TEST(nothing_is_wanted_that_is_down)
 {
     AUTO(machine_free) struct machine *m = machine_dgx();
-    AUTO(nccl_choice_release) struct nccl_choice c;
+    AUTO(nccl_choice_release) struct nccl_choice c = { 0 };
 
     m->ports[0].state = "DOWN";
-    nccl_choose(&m->hw, &c);
+    m_choose(m, &c);
     CHECK(!c.ports[0].wanted && wanted_count(&c) == 7);
 }
 
