@@ -285,9 +285,7 @@ static void container_network(const struct hw *hw, struct check_out *o)
     struct buf names = { 0 };
     size_t n = 0;
 
-    for (size_t i = 0; i < hw->nets_count; i++) {
-        const struct hw_net *e = &hw->nets[i];
-
+    FOR_EACH(const struct hw_net, e, hw->nets) {
         if (str_eq(e->kind, "loopback") || e->addrs_count == 0)
             continue;
         buf_addf(&names, "%s%s%s%s", n ? ", " : "", e->name, e->rdma ? " on " : "",

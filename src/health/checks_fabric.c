@@ -116,9 +116,7 @@ static void gpu_mig(const struct hw *hw, struct check_out *o)
 {
     size_t on = 0, off = 0, empty = 0, pending = 0;
 
-    for (size_t i = 0; i < hw->gpus_count; i++) {
-        const struct hw_gpu *g = &hw->gpus[i];
-
+    FOR_EACH(const struct hw_gpu, g, hw->gpus) {
         if (!facts_gpu_ok(g) || !g->mig.known)
             continue;
         on += g->mig.v != 0;
@@ -182,9 +180,7 @@ static bool links_lead_to_one(const struct hw_gpu *g)
 {
     const char *peer = NULL;
 
-    for (size_t i = 0; i < g->nvlinks_count; i++) {
-        const struct hw_nvlink *l = &g->nvlinks[i];
-
+    FOR_EACH(const struct hw_nvlink, l, g->nvlinks) {
         if (!maybe_is(l->active, 1))
             continue;
         if (!str_eq(l->remote_kind, "gpu") || !l->remote_bdf ||

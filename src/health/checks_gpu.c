@@ -220,8 +220,7 @@ static void gpu_errors(const struct hw *hw, const struct hw_gpu *g, struct check
     bool said = false;
 
     (void)hw;
-    for (size_t i = 0; i < g->errors_count; i++) {
-        const struct hw_gpu_err *e = &g->errors[i];
+    FOR_EACH(const struct hw_gpu_err, e, g->errors) {
         const char *call = e->call ? e->call : "a call";
         const char *text = e->text ? e->text : "no reason given";
 

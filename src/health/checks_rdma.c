@@ -338,12 +338,8 @@ static int64_t best_rate(const struct hw *hw, const struct hw_rdma *d, const str
     int64_t best = 0;
 
     *out_ports = 0;
-    for (size_t i = 0; i < hw->rdma_count; i++) {
-        const struct hw_rdma *e = &hw->rdma[i];
-
-        for (size_t j = 0; j < e->ports_count; j++) {
-            const struct hw_rdma_port *q = &e->ports[j];
-
+    FOR_EACH(const struct hw_rdma, e, hw->rdma) {
+        FOR_EACH(const struct hw_rdma_port, q, e->ports) {
             if (!str_eq(e->hca, d->hca) || !str_eq(q->link_layer, p->link_layer) ||
                 !facts_port_active(q) || !q->rate_mbps.known ||
                 port_wanted(o, e, q) != port_wanted(o, d, p))
@@ -424,9 +420,7 @@ static struct gid_view gid_look(const struct hw_rdma_port *p)
 {
     struct gid_view v = { 0 };
 
-    for (size_t i = 0; i < p->gids_count; i++) {
-        const struct hw_gid *g = &p->gids[i];
-
+    FOR_EACH(const struct hw_gid, g, p->gids) {
         v.v2 += str_eq(g->type, "RoCE v2");
         v.v2_here += str_eq(g->type, "RoCE v2") && g->ndev;
         if (gid_usable(g) && v.usable++ == 0)
@@ -1035,9 +1029,7 @@ static void rdma_link_layers(const struct hw *hw, struct check_out *o)
     const char *user = hw_env_get(hw, "NCCL_IB_HCA");
     size_t ib, eth;
 
-    for (size_t i = 0; i < o->nccl->ports_count; i++) {
-        const struct nccl_port *p = &o->nccl->ports[i];
-
+    FOR_EACH(const struct nccl_port, p, o->nccl->ports) {
         layers_add(&all, p, p->takes);
         layers_add(&used, p, p->picked);
         layers_add(&wanted, p, p->wanted);

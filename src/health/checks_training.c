@@ -274,9 +274,7 @@ static void training_hugepages(const struct hw *hw, struct check_out *o)
     struct maybe total = hw->memory.total_bytes;
     char text[UNITS_TEXT_MAX];
 
-    for (size_t i = 0; i < hw->memory.hugepages_count; i++) {
-        const struct hw_hugepages *h = &hw->memory.hugepages[i];
-
+    FOR_EACH(const struct hw_hugepages, h, hw->memory.hugepages) {
         if (h->size_bytes.known && h->free.known &&
             !__builtin_mul_overflow(h->size_bytes.v, h->free.v, &bytes) &&
             __builtin_add_overflow(kept, bytes, &kept))
@@ -439,8 +437,7 @@ static const struct hw_mount *roomiest_nvme(const struct hw *hw)
 {
     const struct hw_mount *best = NULL;
 
-    for (size_t i = 0; i < hw->mounts_count; i++) {
-        const struct hw_mount *m = &hw->mounts[i];
+    FOR_EACH(const struct hw_mount, m, hw->mounts) {
         const struct hw_disk *d = disk_of(hw, m);
 
         if (!d || !str_eq(d->transport, "nvme") || !m->avail_bytes.known)

@@ -273,9 +273,7 @@ static void run_ports(const struct hw *hw, struct check_out *o)
 {
     char name[FACTS_NAME_MAX];
 
-    for (size_t i = 0; i < hw->rdma_count; i++) {
-        const struct hw_rdma *d = &hw->rdma[i];
-
+    FOR_EACH(const struct hw_rdma, d, hw->rdma) {
         for (size_t j = 0; j < d->ports_count && facts_rdma_ours(hw, d); j++) {
             snprintf(name, sizeof(name), "%.40s/%lld", d->name ? d->name : "?",
                      (long long)maybe_or(d->ports[j].port, 1));

@@ -55,9 +55,7 @@ struct maybe facts_gpu_mem_bytes(const struct hw *hw)
     int64_t sum = 0;
     bool any = false;
 
-    for (size_t i = 0; i < hw->gpus_count; i++) {
-        const struct hw_gpu *g = &hw->gpus[i];
-
+    FOR_EACH(const struct hw_gpu, g, hw->gpus) {
         if (!facts_gpu_ok(g))
             continue;
         if (!g->mem_total_bytes.known)

@@ -11,6 +11,7 @@
  * that differs from object to object without need. */
 #ifndef HEALTH_HEALTH_INT_H
 #define HEALTH_HEALTH_INT_H
+#include "base/each.h"
 #include "health/health.h"
 #include "nccl/nccl.h"
 

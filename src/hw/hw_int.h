@@ -6,6 +6,7 @@
  * A source never fails: a missing file is an unknown field. */
 #ifndef HW_HW_INT_H
 #define HW_HW_INT_H
+#include "base/each.h"
 #include "hw/hw.h"
 
 /* What system calls say, in a struct with a row table so that a capture can carry

@@ -24,6 +24,7 @@
  *   nccl_picture.c the machine's picture with the ports that NCCL uses */
 #ifndef NCCL_NCCL_INT_H
 #define NCCL_NCCL_INT_H
+#include "base/each.h"
 #include "nccl/nccl.h"
 
 /* One run over one inventory. */

@@ -114,9 +114,7 @@ void nccl_lints_write(const struct nccl_lints *l, bool comment, struct buf *out)
 static void json_ports(struct json_out *w, const struct nccl_choice *c)
 {
     json_kv_arr(w, "ports");
-    for (size_t i = 0; i < c->ports_count; i++) {
-        const struct nccl_port *p = &c->ports[i];
-
+    FOR_EACH(const struct nccl_port, p, c->ports) {
         json_obj(w);
         json_kv_str(w, "device", p->dev);
         json_kv_int(w, "port", p->port);
@@ -175,9 +173,7 @@ static void json_scores(struct json_out *w, const struct nccl_choice *c)
 static void json_paths(struct json_out *w, const struct nccl_choice *c)
 {
     json_kv_arr(w, "gpudirect");
-    for (size_t i = 0; i < c->gdr_count; i++) {
-        const struct nccl_gdr *g = &c->gdr[i];
-
+    FOR_EACH(const struct nccl_gdr, g, c->gdr) {
         json_obj(w);
         json_kv_int(w, "gpu", (int64_t)g->gpu);
         json_kv_str(w, "device", g->dev);
@@ -193,9 +189,7 @@ static void json_paths(struct json_out *w, const struct nccl_choice *c)
     json_arr_end(w);
     json_kv_arr(w, "p2p");
     assert(c->p2p || !c->p2p_count);
-    for (size_t i = 0; i < c->p2p_count; i++) {
-        const struct nccl_p2p *p = &c->p2p[i];
-
+    FOR_EACH(const struct nccl_p2p, p, c->p2p) {
         json_obj(w);
         json_kv_int(w, "a", (int64_t)p->a);
         json_kv_int(w, "b", (int64_t)p->b);

@@ -157,9 +157,7 @@ void compare_ids_add(struct compare_ids *t, const struct hw *hw, size_t machine)
         id_add(t, "gpus.uuid", hw->gpus[i].uuid, hw->gpus[i].bdf, machine);
     for (size_t i = 0; i < hw->rdma_count; i++)
         id_add(t, "rdma.node_guid", hw->rdma[i].node_guid, hw->rdma[i].name, machine);
-    for (size_t i = 0; i < hw->nets_count; i++) {
-        const struct hw_net *n = &hw->nets[i];
-
+    FOR_EACH(const struct hw_net, n, hw->nets) {
         if (!net_is_outer(n))
             continue;
         id_add(t, "nets.mac", n->mac, n->name, machine);

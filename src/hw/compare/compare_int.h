@@ -2,6 +2,7 @@
 /* compare_int: what the tables of hw/hw_schema.c cannot say of a comparison (compare_rules.c). */
 #ifndef HW_COMPARE_COMPARE_INT_H
 #define HW_COMPARE_COMPARE_INT_H
+#include "base/each.h"
 #include "hw/compare/compare.h"
 #include "hw/hw.h"
 

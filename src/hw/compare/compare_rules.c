@@ -297,9 +297,7 @@ static void device_subnets(const struct hw *hw, const struct hw_rdma *r, struct 
                      maybe_or(r->ports[i].port, 0));
             subnet_add(f, subnet, buf_str(&port));
         }
-    for (size_t i = 0; i < hw->nets_count; i++) {
-        const struct hw_net *n = &hw->nets[i];
-
+    FOR_EACH(const struct hw_net, n, hw->nets) {
         if (!str_eq(n->rdma, r->name) || !n->name)
             continue;
         net_port_name(r, n, &port);
@@ -337,8 +335,7 @@ void hw_compare_facts(const struct hw *hw,
     struct buf text = { 0 }, item = { 0 };
 
     for (size_t i = 0; i < hw->rdma_count; i++)
-        for (size_t k = 0; k < hw->rdma[i].ports_count; k++) {
-            const struct hw_rdma_port *p = &hw->rdma[i].ports[k];
+        FOR_EACH(const struct hw_rdma_port, p, hw->rdma[i].ports) {
             bool ib = str_eq(p->link_layer, "InfiniBand");
 
             buf_reset(&item);

@@ -263,10 +263,10 @@ static void add_nics(struct pic *p)
 
 static void add_disks(struct pic *p)
 {
-    for (size_t i = 0; i < p->hw->disks_count; i++) {
-        const struct hw_disk *d = &p->hw->disks[i];
+    FOR_EACH(const struct hw_disk, d, p->hw->disks) {
         char size[UNITS_TEXT_MAX];
         struct pic_leaf *l;
+
         if (!d->bdf)
             continue;
         l = leaf_add(p, PIC_DISK, d->bdf, d->numa);
@@ -382,8 +382,7 @@ static const struct hw_numa *numa_of(const struct hw *hw, int64_t id)
 /* Sub-NUMA clustering (NPS4, SNC): the socket gets a frame around its nodes. */
 static void frame_sockets(struct pic *p)
 {
-    for (size_t i = 0; i < p->blocks_count; i++) {
-        struct pic_block *b = &p->blocks[i];
+    FOR_EACH(struct pic_block, b, p->blocks) {
         const struct hw_numa *n = b->kind == PIC_NUMA ? numa_of(p->hw, b->numa) : NULL;
         size_t mates = 0;
 
@@ -463,11 +462,10 @@ static struct gpu_links links_of(const struct hw *hw)
 {
     struct gpu_links l = { .min = SIZE_MAX };
 
-    for (size_t i = 0; i < hw->gpus_count; i++) {
-        const struct hw_gpu *g = &hw->gpus[i];
+    FOR_EACH(const struct hw_gpu, g, hw->gpus) {
         size_t up = 0;
-        for (size_t k = 0; k < g->nvlinks_count; k++) {
-            const struct hw_nvlink *n = &g->nvlinks[k];
+
+        FOR_EACH(const struct hw_nvlink, n, g->nvlinks) {
             if (!maybe_is(n->active, 1))
                 continue;
             up++;

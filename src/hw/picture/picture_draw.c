@@ -88,8 +88,7 @@ static void place_leaves(struct pic *p, size_t block, double *w, double *h)
     if (n == 0)
         return;
     rows = (n + cols - 1) / cols;
-    for (size_t i = 0; i < p->leaves_count; i++) {
-        struct pic_leaf *l = &p->leaves[i];
+    FOR_EACH(struct pic_leaf, l, p->leaves) {
         if (l->block != block)
             continue;
         y = k % rows == 0 ? PIC_HEAD_H + PIC_GAP : y;
@@ -185,24 +184,23 @@ static double column_edge(const struct pic *p, const struct pic_block *b)
 
 static void place_absolute(struct pic *p)
 {
-    for (size_t i = 0; i < p->blocks_count; i++) {
-        struct pic_block *b = &p->blocks[i];
+    FOR_EACH(struct pic_block, b, p->blocks) {
         const struct pic_block *up = b->parent < PIC_BLOCKS_MAX ? &p->blocks[b->parent] : NULL;
+
         if (!up)
             continue;
         b->x += up->x;
         b->y += up->y;
     }
-    for (size_t i = 0; i < p->blocks_count; i++) {
-        struct pic_block *b = &p->blocks[i];
+    FOR_EACH(struct pic_block, b, p->blocks) {
         if (b->kind == PIC_HOST)
             b->rail_x = is_narrow(b) ? column_edge(p, b) - PIC_RAIL_W / 2.0 : 0;
         else if (b->kind == PIC_SWITCH)
             b->rail_x = p->blocks[b->parent].rail_x;
     }
-    for (size_t i = 0; i < p->leaves_count; i++) {
-        struct pic_leaf *l = &p->leaves[i];
+    FOR_EACH(struct pic_leaf, l, p->leaves) {
         const struct pic_block *b = &p->blocks[l->block];
+
         l->x += b->x;
         l->y += b->y;
         l->rail_x = b->rail_x > 0 ? b->rail_x : l->x + PIC_LEAF_W + PIC_RAIL_W / 2.0;
@@ -223,8 +221,7 @@ static void size_all(struct pic *p)
         else
             size_block(p, i);
     }
-    for (size_t i = 0; i < p->blocks_count; i++) {
-        struct pic_block *b = &p->blocks[i];
+    FOR_EACH(struct pic_block, b, p->blocks) {
         if (b->kind != PIC_NUMA)
             continue;
         if (last && last->socket != b->socket)
@@ -340,8 +337,7 @@ static void draw_wires(const struct pic *p, size_t at, struct buf *out)
     const struct pic_block *b = &p->blocks[at];
     double top = b->y + PIC_HEAD_H;
 
-    for (size_t i = 0; i < p->leaves_count; i++) {
-        const struct pic_leaf *l = &p->leaves[i];
+    FOR_EACH(const struct pic_leaf, l, p->leaves) {
         double x = l->x - PIC_BUS_W / 2.0, mid = l->y + l->h / 2;
         if (l->block != at)
             continue;
@@ -410,8 +406,7 @@ static void draw_sockets(const struct pic *p, struct buf *out)
 /* NVLink-C2C: from the GPU up to its processor. */
 static void draw_c2c(const struct pic *p, struct buf *out)
 {
-    for (size_t i = 0; i < p->leaves_count; i++) {
-        const struct pic_leaf *l = &p->leaves[i];
+    FOR_EACH(const struct pic_leaf, l, p->leaves) {
         const struct pic_block *b = &p->blocks[l->block];
         char d[128];
 
@@ -431,8 +426,7 @@ static void draw_cross(const struct pic *p, struct buf *out)
 {
     const struct pic_block *last = NULL;
 
-    for (size_t i = 0; i < p->blocks_count; i++) {
-        const struct pic_block *b = &p->blocks[i];
+    FOR_EACH(const struct pic_block, b, p->blocks) {
         if (b->kind != PIC_NUMA)
             continue;
         if (last && last->numa >= 0 && b->numa >= 0)
@@ -454,9 +448,9 @@ static void draw_nvlink(const struct pic *p, struct buf *out)
 
     if (!*p->nvlink)
         return;
-    for (size_t i = 0; i < p->leaves_count; i++) {
-        const struct pic_leaf *l = &p->leaves[i];
+    FOR_EACH(const struct pic_leaf, l, p->leaves) {
         char d[128];
+
         if (!l->nvlink)
             continue;
         snprintf(d, sizeof(d), "M%.1f %.1f H%.1f V%.1f", l->x + PIC_LEAF_W, l->y + l->h - 14,

@@ -12,6 +12,7 @@
  * Bridges that lead to one thing alone are wires, not blocks. */
 #ifndef HW_PICTURE_PICTURE_INT_H
 #define HW_PICTURE_PICTURE_INT_H
+#include "base/each.h"
 #include "hw/print/hw_print.h"
 #include "hw/print/hw_print_int.h"
 

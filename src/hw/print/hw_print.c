@@ -260,8 +260,7 @@ static void cpu_caches(const struct hw_cpu *c, struct buf *b)
 {
     char size[UNITS_TEXT_MAX];
 
-    for (size_t i = 0; i < c->caches_count; i++) {
-        const struct hw_cache *k = &c->caches[i];
+    FOR_EACH(const struct hw_cache, k, c->caches) {
         if (!k->level.known || !k->size_bytes.known || str_eq(k->type, "Instruction"))
             continue;
         show_part(b, ", ", "L%" PRId64 "%s %s", k->level.v, str_eq(k->type, "Data") ? "d" : "",
@@ -413,8 +412,7 @@ static void show_memory(struct hw_print *s)
         show_part(&b, ", ", "transparent huge pages: %s", m->thp);
     show_line(s, COLOUR_NONE, "%s", buf_str(&b));
     buf_reset(&b);
-    for (size_t i = 0; i < m->hugepages_count; i++) {
-        const struct hw_hugepages *h = &m->hugepages[i];
+    FOR_EACH(const struct hw_hugepages, h, m->hugepages) {
         if (!h->total.known || h->total.v <= 0)
             continue;
         show_part(&b, ", ", "%" PRId64 " huge pages of %s", h->total.v,
@@ -523,8 +521,7 @@ static void show_software(struct hw_print *s)
     struct buf b = { 0 };
 
     show_section(s, "Software");
-    for (size_t i = 0; i < hw->software_count; i++) {
-        const struct hw_soft *w = &hw->software[i];
+    FOR_EACH(const struct hw_soft, w, hw->software) {
         show_part(&b, ", ", "%s%s%s", soft_name(w->name), w->version ? " " : "",
                   w->version ? w->version : "");
     }

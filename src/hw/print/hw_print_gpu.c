@@ -264,8 +264,7 @@ static struct nvlink_counts links_count(const struct hw_gpu *g)
     const char *peers[NVLINK_PEERS_MAX];
     struct nvlink_counts l = { 0 };
 
-    for (size_t i = 0; i < g->nvlinks_count; i++) {
-        const struct hw_nvlink *n = &g->nvlinks[i];
+    FOR_EACH(const struct hw_nvlink, n, g->nvlinks) {
         if (!n->active.known)
             continue;
         l.known++;

@@ -9,6 +9,7 @@
  */
 #ifndef HW_PRINT_HW_PRINT_INT_H
 #define HW_PRINT_HW_PRINT_INT_H
+#include "base/each.h"
 #include "base/text/units.h"
 #include "hw/print/hw_print.h"
 

@@ -174,8 +174,7 @@ void show_rdma(struct hw_print *s)
     table_col(t, "NUMA", TABLE_RIGHT);
     if (hw->gpus_count)
         table_col(t, "NEAR GPU", TABLE_SHRINK);
-    for (size_t i = 0; i < hw->rdma_count; i++) {
-        const struct hw_rdma *r = &hw->rdma[i];
+    FOR_EACH(const struct hw_rdma, r, hw->rdma) {
         for (size_t k = 0; (k < r->ports_count || k == 0) && !show_rdma_foreign(hw, r); k++) {
             table_row(t);
             rdma_row(s, t, r, r->ports_count ? &r->ports[k] : NULL);
@@ -234,8 +233,7 @@ static void cell_net_addrs(struct table *t, const struct hw_net *n)
 {
     struct buf b = { 0 };
 
-    for (size_t i = 0; i < n->addrs_count; i++) {
-        const struct hw_addr *a = &n->addrs[i];
+    FOR_EACH(const struct hw_addr, a, n->addrs) {
         bool ipv4 = str_eq(a->family, "inet"); /* programs may take it where it is the only one */
 
         if (!a->addr || (net_is_link_local(a) && (!ipv4 || net_has_addr(n))))
@@ -345,8 +343,7 @@ static void disk_table(struct hw_print *s)
     table_col(t, "KIND", TABLE_SHRINK);
     if (s->hw->numa_count > 1)
         table_col(t, "NUMA", TABLE_RIGHT);
-    for (size_t i = 0; i < s->hw->disks_count; i++) {
-        const struct hw_disk *d = &s->hw->disks[i];
+    FOR_EACH(const struct hw_disk, d, s->hw->disks) {
         table_row(t);
         table_cell(t, COLOUR_NONE, "%s", show_str(d->name));
         table_cell(t, COLOUR_NONE, "%s", show_str(d->model));

@@ -353,9 +353,7 @@ static bool maybe_same(struct maybe x, struct maybe y)
 
 static void cache_add(struct hw_cpu *cpu, const struct hw_cache *c)
 {
-    for (size_t i = 0; i < cpu->caches_count; i++) {
-        struct hw_cache *have = &cpu->caches[i];
-
+    FOR_EACH(struct hw_cache, have, cpu->caches) {
         if (maybe_same(have->level, c->level) && str_eq(have->type, c->type) &&
             maybe_same(have->size_bytes, c->size_bytes) &&
             maybe_same(have->shared_by, c->shared_by)) {

@@ -331,8 +331,7 @@ static struct maybe default_metric(const struct hw *hw, const char *family)
 {
     struct maybe best = maybe_none();
 
-    for (size_t i = 0; i < hw->routes_count; i++) {
-        const struct hw_route *r = &hw->routes[i];
+    FOR_EACH(const struct hw_route, r, hw->routes) {
         int64_t metric = maybe_or(r->metric, 0);
         if (is_default(r, family) && (!best.known || metric < best.v))
             best = maybe_of(metric);

@@ -510,8 +510,7 @@ static const char *upstream_version(struct arena *a, const char *version)
 
 static void packages_add(struct hw_build *b)
 {
-    for (size_t i = 0; i < b->self.packages_count; i++) {
-        const struct hw_soft *pkg = &b->self.packages[i];
+    FOR_EACH(const struct hw_soft, pkg, b->self.packages) {
         const char *name = package_soft(pkg->name ? pkg->name : "");
 
         if (name)

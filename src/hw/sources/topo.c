@@ -236,8 +236,7 @@ static struct maybe pair_nvlinks(const struct hw_gpu *a, const struct hw_gpu *b)
 /* What the driver said of the pair, in either order; NULL when it said nothing. */
 static const struct hw_gpu_pair *pair_told(const struct hw *hw, int64_t a, int64_t b)
 {
-    for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
-        const struct hw_gpu_pair *p = &hw->gpu_pairs[i];
+    FOR_EACH(const struct hw_gpu_pair, p, hw->gpu_pairs) {
         if ((maybe_is(p->a, a) && maybe_is(p->b, b)) || (maybe_is(p->a, b) && maybe_is(p->b, a)))
             return p;
     }

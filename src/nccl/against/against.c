@@ -196,8 +196,7 @@ static void rows_ports(struct against *g, const struct log_facts *f)
 {
     bool sockets = f->network.count == 1 && str_eq(f->network.values[0], "Socket");
 
-    for (size_t i = 0; i < g->c.ports_count; i++) {
-        const struct nccl_port *p = &g->c.ports[i];
+    FOR_EACH(const struct nccl_port, p, g->c.ports) {
         const struct log_dev *d = ib_find(g, f, p);
 
         if (f->ib_told || sockets)
@@ -319,8 +318,7 @@ static const char *way_word(struct maybe direct)
 /* The way that NCCL takes with the ports it was let have; NULL: not known. */
 static const struct nccl_way *way_of(const struct against *g, size_t gpu)
 {
-    for (size_t i = 0; i < g->c.scores_count; i++) {
-        const struct nccl_score *x = &g->c.scores[i];
+    FOR_EACH(const struct nccl_score, x, g->c.scores) {
         const struct nccl_way *w = nccl_env_of(g->hw, "NCCL_IB_HCA") ? &x->ours : &x->dflt;
 
         if (x->gpu == gpu)

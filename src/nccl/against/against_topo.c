@@ -196,8 +196,7 @@ static void rows_distance(struct topo_run *r, const char *dev, int net)
 
 static void rows_ports(struct topo_run *r)
 {
-    for (size_t i = 0; i < r->g->c.ports_count; i++) {
-        const struct nccl_port *p = &r->g->c.ports[i];
+    FOR_EACH(const struct nccl_port, p, r->g->c.ports) {
         int net = net_of(r, p->dev, p->port);
 
         against_port(r->g, p, net >= 0, 0);

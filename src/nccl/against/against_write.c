@@ -76,9 +76,7 @@ static void write_vars(const struct nccl_against *g, const struct term *term, st
 {
     struct buf text = { 0 };
 
-    for (size_t i = 0; i < g->vars_count; i++) {
-        const struct nccl_against_var *v = &g->vars[i];
-
+    FOR_EACH(const struct nccl_against_var, v, g->vars) {
         if (!str_eq(v->here, v->value))
             buf_addf(&text, "%s%s=%s", text.len ? ", " : "Followed from the log: ", v->name,
                      v->value);

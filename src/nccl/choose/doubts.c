@@ -334,8 +334,7 @@ static void doubt_second(struct nccl_run *s)
 {
     struct buf b = { 0 };
 
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        const struct nccl_port *p = &s->c->ports[i];
+    FOR_EACH(const struct nccl_port, p, s->c->ports) {
         const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
         const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
 

@@ -264,8 +264,7 @@ static bool port_was_on(const struct nccl_run *s, const struct nccl_port *down, 
 
     if (down->network || str_eq(down->state, "ACTIVE"))
         return false;
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        const struct nccl_port *q = &s->c->ports[i];
+    FOR_EACH(const struct nccl_port, q, s->c->ports) {
         const struct hw_rdma *r = hw_find_rdma(s->hw, q->dev);
 
         if (str_eq(q->network, network) && !q->storage && !q->frontend && mine && r &&
@@ -283,9 +282,7 @@ static bool network_follows(const struct nccl_run *s, const struct nccl_port *p)
     const struct nccl_choice *c = s->c;
     size_t all = 0, same = 0;
 
-    for (size_t i = 0; i < c->ports_count; i++) {
-        const struct nccl_port *q = &c->ports[i];
-
+    FOR_EACH(const struct nccl_port, q, c->ports) {
         if (!str_eq(q->network, p->network)) {
             all += port_was_on(s, q, p->network);
             continue;

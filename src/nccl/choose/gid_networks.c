@@ -272,8 +272,7 @@ static void ports_blame(struct gid_networks *l, const char *const *at,
 static bool net_is_vlan(const struct gid_networks *l, const struct gid_networks_port *p,
                         const char *net)
 {
-    for (size_t i = 0; i < p->hp->gids_count; i++) {
-        const struct hw_gid *g = &p->hp->gids[i];
+    FOR_EACH(const struct hw_gid, g, p->hp->gids) {
         const struct hw_net *n = g->ndev ? hw_find_net(l->s->hw, g->ndev) : NULL;
 
         if (n && str_eq(n->kind, "vlan") && str_eq(fabric_gid_network(l->s->a, l->s->hw, g), net))

@@ -93,8 +93,7 @@ bool iface_fits_layer(const struct hw_rdma *r, const struct hw_net *n, const cha
 
 bool iface_is_ipoib(const struct hw *hw, const struct hw_net *n)
 {
-    for (size_t i = 0; i < hw->rdma_count; i++) {
-        const struct hw_rdma *r = &hw->rdma[i];
+    FOR_EACH(const struct hw_rdma, r, hw->rdma) {
         bool mine = str_eq(n->rdma, r->name);
 
         for (size_t k = 0; k < r->netdevs_count; k++)
@@ -282,9 +281,9 @@ const struct hw_route *iface_route_to(const struct hw *hw, const struct ip *ip)
 {
     const struct hw_route *best = NULL;
 
-    for (size_t i = 0; i < hw->routes_count; i++) {
-        const struct hw_route *r = &hw->routes[i];
+    FOR_EACH(const struct hw_route, r, hw->routes) {
         struct ip dst;
+
         int64_t bits = maybe_or(r->prefix, -1);
 
         if (!r->dev || str_eq(r->dev, "lo") || !ip_parse(r->dst, &dst) ||

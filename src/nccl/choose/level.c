@@ -367,9 +367,7 @@ enum nccl_level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p)
 
 static const struct hw_gpu_pair *pair_of(const struct hw *hw, size_t a, size_t b)
 {
-    for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
-        const struct hw_gpu_pair *p = &hw->gpu_pairs[i];
-
+    FOR_EACH(const struct hw_gpu_pair, p, hw->gpu_pairs) {
         if ((maybe_is(p->a, (int64_t)a) && maybe_is(p->b, (int64_t)b)) ||
             (maybe_is(p->a, (int64_t)b) && maybe_is(p->b, (int64_t)a)))
             return p;
@@ -630,9 +628,7 @@ static void near_fill(struct nccl_run *s, size_t gpu, struct nccl_near *out)
         out->path = level_name(level_gpu_nic(s->hw, gpu, out->dev));
         out->same_socket = level_same_socket(s->hw, gpu, out->dev);
     }
-    for (size_t i = 0; i < c->gdr_count; i++) {
-        const struct nccl_gdr *g = &c->gdr[i];
-
+    FOR_EACH(const struct nccl_gdr, g, c->gdr) {
         if (g->gpu != gpu || !port_is_wanted(c, g->dev))
             continue;
         if (str_eq(g->path, "PXN") && !out->relay && level_of_path(out->path) > LEVEL_PXN)
@@ -758,8 +754,7 @@ void level_choose_p2p(struct nccl_run *s)
 
     c->p2p_level = level_name(limit);
     c->p2p = arena_array(s->a, struct nccl_p2p, s->hw->gpu_pairs_count + 1);
-    for (size_t i = 0; i < s->hw->gpu_pairs_count; i++) {
-        const struct hw_gpu_pair *p = &s->hw->gpu_pairs[i];
+    FOR_EACH(const struct hw_gpu_pair, p, s->hw->gpu_pairs) {
         size_t a = (size_t)maybe_or(p->a, -1), b = (size_t)maybe_or(p->b, -1);
 
         if (a >= s->hw->gpus_count || b >= s->hw->gpus_count || !s->gpu_visible[a] ||

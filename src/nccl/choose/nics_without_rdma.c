@@ -94,9 +94,7 @@ static const char *driver_names(struct nccl_run *s, const char *driver)
     struct maybe most = maybe_none();
     struct buf b = { 0 };
 
-    for (size_t i = 0; i < s->hw->nets_count; i++) {
-        const struct hw_net *n = &s->hw->nets[i];
-
+    FOR_EACH(const struct hw_net, n, s->hw->nets) {
         if (!str_eq(n->driver, driver) || !net_is_bare(s->hw, n))
             continue;
         buf_addf(&b, "%s%s", b.len ? ", " : "", n->name);

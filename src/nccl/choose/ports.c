@@ -163,9 +163,7 @@ static void use_all(struct nccl_run *s)
         total += s->hw->rdma[i].ports_count;
     c->ports = arena_array(s->a, struct nccl_port, total + 1);
     name_filter_hcas(&m, s->hw);
-    for (size_t i = 0; i < s->hw->rdma_count; i++) {
-        const struct hw_rdma *r = &s->hw->rdma[i];
-
+    FOR_EACH(const struct hw_rdma, r, s->hw->rdma) {
         for (size_t k = 0; r->name && k < r->ports_count; k++) {
             const struct hw_rdma_port *hp = &r->ports[k];
             struct nccl_port *p = &c->ports[c->ports_count++];
@@ -314,9 +312,7 @@ size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
     struct rails r = { 0 };
     bool any = false;
 
-    for (size_t i = 0; i < c->ports_count; i++) {
-        const struct nccl_port *p = &c->ports[i];
-
+    FOR_EACH(const struct nccl_port, p, c->ports) {
         any = any || p->wanted;
         if ((p->wanted || p->down) && !rails_add(&r, hw, c, p))
             return 0;

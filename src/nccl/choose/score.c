@@ -150,8 +150,7 @@ static int64_t rate_of_like(const struct nccl_run *s, const struct nccl_port *p)
     const struct hw_rdma *mine = hw_find_rdma(s->hw, p->dev), *r;
     int64_t model = -1, layer = -1;
 
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        const struct nccl_port *q = &s->c->ports[i];
+    FOR_EACH(const struct nccl_port, q, s->c->ports) {
         int64_t rate = maybe_or(q->rate_mbps, -1);
 
         r = hw_find_rdma(s->hw, q->dev);

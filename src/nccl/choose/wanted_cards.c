@@ -33,9 +33,7 @@ void wanted_functions(struct nccl_run *s)
 {
     struct nccl_choice *c = s->c;
 
-    for (size_t i = 0; i < c->ports_count; i++) {
-        struct nccl_port *p = &c->ports[i];
-
+    FOR_EACH(struct nccl_port, p, c->ports) {
         for (size_t k = 0; p->wanted && k < c->ports_count; k++) {
             if (!port_stands_for(s, &c->ports[k], p))
                 continue;

@@ -604,8 +604,7 @@ static const char *best_subnet(const struct nccl_run *s)
     int64_t most = -1;
     bool free = false;
 
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        const struct nccl_port *p = &s->c->ports[i];
+    FOR_EACH(const struct nccl_port, p, s->c->ports) {
         int64_t worth;
         bool mine;
 
@@ -807,9 +806,7 @@ static bool beaten_at(const struct nccl_run *s, const struct nccl_port *p, size_
 {
     int rank = port_rank(s, gpu, p);
 
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        const struct nccl_port *q = &s->c->ports[i];
-
+    FOR_EACH(const struct nccl_port, q, s->c->ports) {
         if (q->wanted && q != p && p->rate_mbps.known && q->rate_mbps.known &&
             q->rate_mbps.v > p->rate_mbps.v && wanted_models_differ(s, p, q) &&
             port_rank(s, gpu, q) == rank)
@@ -973,9 +970,7 @@ static void wanted_limit(struct nccl_run *s)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        struct nccl_port *p = &s->c->ports[i];
-
+    FOR_EACH(struct nccl_port, p, s->c->ports) {
         if (p->wanted && ++count > nccl_ports_max(s->hw)) {
             p->wanted = false;
             p->wanted_why =
@@ -994,8 +989,7 @@ static void wanted_guard(struct nccl_run *s)
     for (int last = 0; last < 2 && !score_choose(s); last++) {
         size_t taken = 0;
 
-        for (size_t i = 0; i < c->ports_count; i++) {
-            struct nccl_port *p = &c->ports[i];
+        FOR_EACH(struct nccl_port, p, c->ports) {
             bool own = p->takes && taken++ < nccl_ports_max(s->hw);
 
             if (p->wanted && !own)
@@ -1076,9 +1070,7 @@ static void doubt_fabric(struct nccl_run *s)
 /* A wanted port that is the like of `p` in model, rate and place at the GPU. */
 static bool port_has_like(const struct nccl_run *s, size_t gpu, const struct nccl_port *p)
 {
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        const struct nccl_port *q = &s->c->ports[i];
-
+    FOR_EACH(const struct nccl_port, q, s->c->ports) {
         if (q->wanted && port_rank(s, gpu, q) == port_rank(s, gpu, p) &&
             !wanted_models_differ(s, p, q) && str_eq(p->link_layer, q->link_layer) &&
             maybe_is(q->rate_mbps, p->rate_mbps.v))

@@ -23,9 +23,7 @@ static bool port_is_slowed(const struct nccl_run *s, size_t port)
 {
     const struct nccl_port *p = &s->c->ports[port];
 
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        const struct nccl_port *q = &s->c->ports[i];
-
+    FOR_EACH(const struct nccl_port, q, s->c->ports) {
         if (str_eq(q->state, "ACTIVE") && str_eq(q->link_layer, p->link_layer) &&
             !wanted_models_differ(s, p, q) && maybe_or(q->rate_mbps, 0) > maybe_or(p->rate_mbps, 0))
             return true;

@@ -250,9 +250,7 @@ static const char *hca_degraded(const struct env_run *r)
 {
     struct buf b = { 0 };
 
-    for (size_t i = 0; i < r->c.ports_count; i++) {
-        const struct nccl_port *p = &r->c.ports[i];
-
+    FOR_EACH(const struct nccl_port, p, r->c.ports) {
         if (p->wanted && p->pcie_mbps.known)
             buf_addf(&b, "%s%s:%lld (%lld Gb/s)", b.len ? ", " : "", p->dev, (long long)p->port,
                      (long long)(p->pcie_mbps.v / 1000));

@@ -24,9 +24,9 @@ static bool search_ok(const struct env_run *r, const struct gid_rule *rule, int6
 {
     int64_t common = -2;
 
-    for (size_t i = 0; i < r->c.ports_count; i++) {
-        const struct nccl_port *p = &r->c.ports[i];
+    FOR_EACH(const struct nccl_port, p, r->c.ports) {
         const struct hw_rdma_port *hp = roce_port(r, p);
+
         int64_t index;
 
         if (!hp)
@@ -45,8 +45,7 @@ static bool index_serves(const struct env_run *r, int64_t index, bool v4)
 {
     size_t good = 0, all = 0;
 
-    for (size_t i = 0; i < r->c.ports_count; i++) {
-        const struct nccl_port *p = &r->c.ports[i];
+    FOR_EACH(const struct nccl_port, p, r->c.ports) {
         const struct hw_rdma_port *hp = roce_port(r, p);
         const struct hw_gid *g = hp ? gid_at(hp, index) : NULL;
         struct gid v;
@@ -116,8 +115,7 @@ static struct env_verdict gid_found(const struct env_run *r, const struct gid_ru
 /* Every wanted RoCE port has an address that routers pass on, at whatever index. */
 static bool roce_is_routable(const struct env_run *r)
 {
-    for (size_t i = 0; i < r->c.ports_count; i++) {
-        const struct nccl_port *p = &r->c.ports[i];
+    FOR_EACH(const struct nccl_port, p, r->c.ports) {
         const struct hw_rdma_port *hp = roce_port(r, p);
 
         if (hp && gid_port_class(r->hw, hp) != GID_ROUTABLE)

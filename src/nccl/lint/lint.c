@@ -61,8 +61,7 @@ static size_t active_ports(const struct lint_run *r)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < r->choice.ports_count; i++) {
-        const struct nccl_port *p = &r->choice.ports[i];
+    FOR_EACH(const struct nccl_port, p, r->choice.ports) {
         const struct hw_rdma *d = hw_find_rdma(r->hw, p->dev);
 
         const struct hw_rdma_port *hp = ports_find(r->hw, p->dev, p->port);

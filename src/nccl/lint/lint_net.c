@@ -40,9 +40,7 @@ static void hca_entry(struct lint_run *r, const struct name_filter *m,
     struct buf more = { 0 };
     bool active = false, exists = false;
 
-    for (size_t i = 0; i < r->choice.ports_count; i++) {
-        const struct nccl_port *p = &r->choice.ports[i];
-
+    FOR_EACH(const struct nccl_port, p, r->choice.ports) {
         if (!name_filter_entry_takes(m, e, p->dev, p->port))
             continue;
         exists = true;
@@ -117,9 +115,7 @@ void lint_hca(struct lint_run *r)
     if (!v || r->choice.efa || ports_hidden(r->hw))
         return;
     name_filter_hcas(&m, r->hw);
-    for (size_t i = 0; i < r->choice.ports_count; i++) {
-        const struct nccl_port *p = &r->choice.ports[i];
-
+    FOR_EACH(const struct nccl_port, p, r->choice.ports) {
         active += is_active(p);
         taken += is_active(p) && name_filter_takes(&m, p->dev, p->port);
     }
@@ -189,9 +185,7 @@ static void gid_faults(struct lint_run *r, int64_t index)
     for (int kind = GID_EMPTY; kind <= GID_ELSEWHERE; kind++) {
         struct buf b = { 0 };
 
-        for (size_t i = 0; i < r->choice.ports_count; i++) {
-            const struct nccl_port *p = &r->choice.ports[i];
-
+        FOR_EACH(const struct nccl_port, p, r->choice.ports) {
             if (p->picked && str_eq(p->link_layer, "Ethernet") &&
                 gid_fault_of(r, p, index) == (enum gid_fault)kind)
                 buf_addf(&b, "%s%s", b.len ? ", " : "", p->dev);
@@ -245,8 +239,7 @@ static void range_misses(struct lint_run *r, const struct gid_rule *rule)
 {
     struct buf b = { 0 };
 
-    for (size_t i = 0; i < r->choice.ports_count; i++) {
-        const struct nccl_port *p = &r->choice.ports[i];
+    FOR_EACH(const struct nccl_port, p, r->choice.ports) {
         struct gid v;
 
         if (p->picked && p->wanted && str_eq(p->link_layer, "Ethernet") && !p->gid_ok &&
