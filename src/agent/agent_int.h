@@ -20,8 +20,8 @@
  * Every writer has a table of its own (a feed), so that one that hangs holds up no other.  The
  * sampling thread alone writes the table that is shown, once a second, after the history has it.
  *
- *     lane 0 ── feed ┐
- *     lane 1 ── feed ┤
+ *     files ─── feed ┐
+ *     mounts ── feed ┤
  *     scrape ── feed ┼─ sampling thread ─► ring (synced) ─► shown ─► HTTP threads
  *     GPU child feed ┘        │ alerts, events, recording */
 #ifndef AGENT_AGENT_INT_H
@@ -37,8 +37,8 @@
 #include <stdatomic.h>
 
 enum {
-    AGENT_LANES = 2,               /* files that answer at once; file systems that may not */
-    AGENT_COLLECTORS_MAX = 32,     /* host sources, all lanes */
+    AGENT_COLLECTOR_THREADS = 2,   /* files that answer at once; file systems that may not */
+    AGENT_COLLECTORS_MAX = 32,     /* host sources, of all threads */
     AGENT_SCRAPES_MAX = 32,        /* endpoints of applications */
     AGENT_FEEDS_MAX = 12,          /* tables that are brought together */
     AGENT_EVENTS_TURN_MAX = 256,   /* events taken from a feed in one turn */
@@ -68,14 +68,14 @@ struct feed_source {
     int64_t stale_ns;   /* silent for so long: unknown */
     bool stale, used;
 };
-struct feed_place {
+struct feed_map_entry {
     uint32_t id; /* shown; TELEMETRY_NONE: left out */
     uint32_t generation,
         id_generation; /* of its own series and the one shown, when it was placed */
 };
 struct feed {
-    struct telemetry *t;    /* owned */
-    struct feed_place *map; /* owned: its ids to those shown */
+    struct telemetry *t;        /* owned */
+    struct feed_map_entry *map; /* owned: its ids to those shown */
     size_t mapped, cap;
     struct feed_source sources[TELEMETRY_SOURCES_MAX];
     uint64_t events; /* taken so far */
@@ -83,9 +83,9 @@ struct feed {
 };
 
 /* ---- collector_threads.c */
-struct lane_source {
+struct thread_source {
     const struct collector *c;
-    size_t lane;
+    size_t thread;
     void *state;
     int64_t period_ns;
     _Atomic int64_t begun_ns; /* monotonic; 0: it does not run */
@@ -94,13 +94,13 @@ struct lane_source {
     _Atomic uint64_t late;    /* calls that missed their second */
     bool told;                /* the sampling thread's: its hang was told */
 };
-struct lane {
+struct collector_thread {
     struct agent *a;
     size_t feed;
     size_t index;
     pthread_t thread;
     bool on;
-    struct kmsg *kmsg; /* of lane 0 */
+    struct kmsg *kmsg; /* of thread 0 */
 };
 
 /* ---- app_scrape.c */
@@ -153,10 +153,10 @@ struct agent {
     struct player *player;      /* NULL: live */
     struct xids *xids;
     struct faults *faults;
-    struct whose *whose;
+    struct gpu_users *gpu_users;
     struct silences *silences;
-    struct firing *firing; /* NULL: not kept */
-    int record_fd;         /* -1: none */
+    struct alert_state_file *alert_state_file; /* NULL: not kept */
+    int record_fd;                             /* -1: none */
     struct stream_writer *record;
     struct buf record_buf;
     size_t recorded;         /* series written */
@@ -177,7 +177,7 @@ struct agent {
     bool want_refresh;              /* silences have changed */
     const struct agent_opts *fresh; /* to take over; NULL: none */
     struct err fresh_err;
-    pthread_cond_t taken, halt; /* fresh opts were; lanes end (monotonic clock) */
+    pthread_cond_t taken, halt; /* fresh opts were; collector threads end (monotonic clock) */
     _Atomic bool stop, ended, caught_up, rest;
     _Atomic uint64_t seconds, missed, ring_errors, record_bytes;
     _Atomic int64_t turned_ns; /* monotonic: end of the last turn */
@@ -187,8 +187,8 @@ struct agent {
     char gpu_why[TELEMETRY_VALUE_MAX]; /* under `lock` */
 
     /* ---- others */
-    struct lane lanes[AGENT_LANES];
-    struct lane_source sources[AGENT_COLLECTORS_MAX];
+    struct collector_thread threads[AGENT_COLLECTOR_THREADS];
+    struct thread_source sources[AGENT_COLLECTORS_MAX];
     size_t source_count;
     struct scraper *scraper;
     struct agent_api *api;
@@ -221,12 +221,12 @@ enum rc thread_start(pthread_t *out, void *(*fn)(void *), void *arg, struct err 
 size_t feed_add(struct agent *a, size_t series_max);
 void feed_stale(struct agent *a, size_t feed, const char *source, int64_t period_ns);
 /* Events and documents of all feeds, then their values as the second `time_ns`. */
-void show_second(struct agent *a, int64_t time_ns);
-void show_free(struct agent *a);
-enum rc show_record_open(struct agent *a, struct err *err) MUST_USE;
-void show_record_event(struct agent *a, const struct telemetry_event *e);
-enum rc show_ring_open(struct agent *a, struct err *err) MUST_USE;
-void show_ring_retry(struct agent *a);
+void publish_second(struct agent *a, int64_t time_ns);
+void publish_free(struct agent *a);
+enum rc publish_record_open(struct agent *a, struct err *err) MUST_USE;
+void publish_record_event(struct agent *a, const struct telemetry_event *e);
+enum rc publish_history_open(struct agent *a, struct err *err) MUST_USE;
+void publish_history_retry(struct agent *a);
 
 /* ---- xid_merge.c */
 struct xids *xids_new(void);
@@ -273,32 +273,33 @@ void silences_alert_over(struct silences *x, const char *rule,
 void silences_list(struct silences *x, struct json_out *w);
 
 /* ---- alert_state_file.c; the sampling thread's */
-void firing_begin(struct agent *a); /* when history and alerts are open; restores what fired */
+void alert_state_begin(struct agent *a); /* when history and alerts are open; restores what fired */
 /* Where a damaged file of it was moved; NULL: there was none. */
-const char *firing_moved(const struct agent *a);
-void firing_changed(struct agent *a); /* an alert has fired or ended */
-void firing_turn(struct agent *a);    /* writes what has changed */
-void firing_end(struct agent *a);     /* when the sender has stopped */
+const char *alert_state_moved(const struct agent *a);
+void alert_state_changed(struct agent *a); /* an alert has fired or ended */
+void alert_state_turn(struct agent *a);    /* writes what has changed */
+void alert_state_end(struct agent *a);     /* when the sender has stopped */
 
 /* ---- gpu_users.c */
-struct whose *whose_new(void);
-void whose_free(struct whose *w);                        /* NULL is fine */
-void whose_take(struct whose *w, const char *processes); /* the document; NULL: there is none */
+struct gpu_users *gpu_users_new(void);
+void gpu_users_free(struct gpu_users *w); /* NULL is fine */
+void gpu_users_take(struct gpu_users *w,
+                    const char *processes); /* the document; NULL: there is none */
 /* At that time of the wall clock; false: nobody's, or it is too long ago. */
-bool whose_gpu_of(const struct whose *w, int gpu, int64_t time_ns, struct alert_whose *out);
-void whose_text(const struct alert_whose *w, char *out, size_t cap); /* "job 17, user x" */
+bool gpu_users_find(const struct gpu_users *w, int gpu, int64_t time_ns, struct alert_whose *out);
+void gpu_users_text(const struct alert_whose *w, char *out, size_t cap); /* "job 17, user x" */
 
 /* ---- agent_status.c */
-void self_put(struct agent *a, const char *metric, const struct telemetry_label *labels,
-              size_t count, double value);
-void self_values(struct agent *a, int64_t time_ns); /* into a->next */
-void status_members(void *arg, struct json_out *w); /* an object's; any thread */
+void status_put(struct agent *a, const char *metric, const struct telemetry_label *labels,
+                size_t count, double value);
+void status_publish(struct agent *a, int64_t time_ns); /* into a->next */
+void status_members(void *arg, struct json_out *w);    /* an object's; any thread */
 
 /* ---- collector_threads.c */
-void lanes_plan(struct agent *a); /* which sources, on which lane */
-enum rc lanes_start(struct agent *a, struct err *err) MUST_USE;
-void lanes_watch(struct agent *a); /* tells what hangs */
-bool lanes_stop(struct agent *a);  /* false: one does not end */
+void collector_threads_plan(struct agent *a); /* which sources, on which thread */
+enum rc collector_threads_start(struct agent *a, struct err *err) MUST_USE;
+void collector_threads_watch(struct agent *a); /* tells what hangs */
+bool collector_threads_stop(struct agent *a);  /* false: one does not end */
 
 /* ---- agent_inventory.c */
 void inventory_take(struct agent *a, struct telemetry *t); /* as a document; may take seconds */

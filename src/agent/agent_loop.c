@@ -56,7 +56,7 @@ void agent_take_event(struct agent *a, const struct telemetry_event *e)
         atomic_fetch_add(&a->ring_errors, 1); /* the next second tells why */
     atomic_fetch_add(&a->events[(unsigned)e->kind < TELEMETRY_EVENT_KINDS ? e->kind : 0], 1);
     telemetry_event(a->shown, e);
-    show_record_event(a, e);
+    publish_record_event(a, e);
     if (is_incident(e))
         note_incident(a);
 }
@@ -93,8 +93,8 @@ static void on_alert(void *arg, const struct alert_active *x)
     const struct telemetry_series *subject;
     char who[TELEMETRY_VALUE_MAX / 2];
 
-    firing_changed(a);
-    whose_text(&x->whose, who, sizeof(who));
+    alert_state_changed(a);
+    gpu_users_text(&x->whose, who, sizeof(who));
     agent_event(a, TELEMETRY_EVENT_ALERT, -1, 0, "%s %s: %.180s%s%s%s", x->rule->name,
                 fires     ? "fires"
                 : x->gone ? "is gone, nothing is known of it any more"
@@ -145,7 +145,7 @@ static bool whose_of_series(void *arg, const struct telemetry_series *s, struct 
             return false;
     if (str_eq(s->metric->id, "gpu.xid.total"))
         when = xids_last_ns(a, (int)gpu); /* of the log's backlog: another's work */
-    return whose_gpu_of(a->whose, (int)gpu, when, out);
+    return gpu_users_find(a->gpu_users, (int)gpu, when, out);
 }
 
 /* Receivers hear that what was silenced is over, and of what is not any more. */
@@ -390,7 +390,7 @@ static void end_turn(struct agent *a, int64_t time_ns)
     a->last_time_ns = time_ns;
     alerts_turn(a->alerts, time_ns, on_alert, a);
     refresh_alerts(a);
-    firing_turn(a);
+    alert_state_turn(a);
     if (a->api)
         api_tick(a->api, time_ns);
     if (a->o.on_second)
@@ -416,9 +416,9 @@ static void live_turn(struct agent *a, int64_t wall_ns)
         return; /* set back by less than a period: the second is taken */
     if (a->last_time_ns && time_ns > a->last_time_ns + period)
         atomic_fetch_add(&a->missed, (uint64_t)((time_ns - a->last_time_ns) / period - 1));
-    lanes_watch(a);
-    show_ring_retry(a);
-    show_second(a, time_ns);
+    collector_threads_watch(a);
+    publish_history_retry(a);
+    publish_second(a, time_ns);
     end_turn(a, time_ns);
     atomic_store(&a->caught_up, true);
 }
@@ -497,7 +497,7 @@ static void *replay_main(void *arg)
             }
         }
         if (have && clock_mono_ns() >= due) {
-            show_second(a, time_ns);
+            publish_second(a, time_ns);
             end_turn(a, time_ns);
             have = false;
         } else {
@@ -555,7 +555,7 @@ static void make_tables(struct agent *a)
     a->self = telemetry_source(a->shown, "agent");
     a->xids = xids_new();
     a->faults = faults_new();
-    a->whose = whose_new();
+    a->gpu_users = gpu_users_new();
     a->silences = silences_new(a->o.ring_path);
 }
 
@@ -600,7 +600,7 @@ static enum rc open_history(struct agent *a, struct err *err)
     if (rc == RC_OK && !a->ring_path)
         return RC_OK;
     if (rc == RC_OK)
-        rc = show_ring_open(a, &why);
+        rc = publish_history_open(a, &why);
     if (rc == RC_OK && a->temp_ring)
         (void)unlink(a->ring_path); /* it is open: nothing stays behind, however this ends */
     if (rc == RC_PARSE || rc == RC_USAGE) {
@@ -623,16 +623,16 @@ static enum rc start_parts(struct agent *a, struct err *err)
     if (rc == RC_OK)
         faults_begin(a);
     if (rc == RC_OK && a->o.record)
-        rc = show_record_open(a, err);
+        rc = publish_record_open(a, err);
     if (rc == RC_OK)
         rc = front_start(a, err);
     if (rc == RC_OK)
         rc = open_alerts(a, &a->o, err);
     if (rc == RC_OK)
-        firing_begin(a);
+        alert_state_begin(a);
     if (rc == RC_OK && !a->player) {
-        lanes_plan(a);
-        rc = lanes_start(a, err);
+        collector_threads_plan(a);
+        rc = collector_threads_start(a, err);
         if (rc == RC_OK)
             make_gpu_feed(a); /* before DCGM's: of two values the first feed's is shown */
         if (rc == RC_OK)
@@ -678,9 +678,9 @@ enum rc agent_start(const struct agent_opts *o, struct agent **out, struct err *
     if (rc == RC_OK && silences_moved(a->silences))
         agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the silences were damaged: now '%.150s'",
                     silences_moved(a->silences));
-    if (rc == RC_OK && firing_moved(a))
+    if (rc == RC_OK && alert_state_moved(a))
         agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0,
-                    "the file of what fires was damaged: now '%.150s'", firing_moved(a));
+                    "the file of what fires was damaged: now '%.150s'", alert_state_moved(a));
     if (rc == RC_OK)
         rc = thread_start(&a->thread, a->player ? replay_main : sample_main, a, err);
     a->thread_on = rc == RC_OK;
@@ -787,7 +787,7 @@ void agent_stop(struct agent *a)
         gpu_child_free(a->gpu);
     scrape_stop(a->scraper);
     alert_sender_stop(a->sender, AGENT_STOP_MS);
-    firing_end(a);
+    alert_state_end(a);
     alert_sender_free(a->sender, 0);
     alerts_free(a->alerts);
     api_free(a->api);
@@ -795,12 +795,12 @@ void agent_stop(struct agent *a)
     free(a->hurried);
     history_close(a->ring);
     free(a->ring_path);
-    if (!lanes_stop(a))
+    if (!collector_threads_stop(a))
         return; /* one hangs in the kernel and may still write: its memory stays */
-    show_free(a);
+    publish_free(a);
     xids_free(a->xids);
     faults_free(a->faults);
-    whose_free(a->whose);
+    gpu_users_free(a->gpu_users);
     silences_free(a->silences);
     while (a->token_count)
         free(a->tokens[--a->token_count]);

@@ -11,8 +11,8 @@
 
 /* ---- values */
 
-void self_put(struct agent *a, const char *metric, const struct telemetry_label *labels,
-              size_t count, double value)
+void status_put(struct agent *a, const char *metric, const struct telemetry_label *labels,
+                size_t count, double value)
 {
     uint32_t id = telemetry_series(a->shown, a->self, telemetry_metric(metric), labels, count);
 
@@ -22,7 +22,7 @@ void self_put(struct agent *a, const char *metric, const struct telemetry_label 
 
 static void put_one(struct agent *a, const char *metric, double value)
 {
-    self_put(a, metric, NULL, 0, value);
+    status_put(a, metric, NULL, 0, value);
 }
 
 static void put_named(struct agent *a, const char *metric, const char *label, const char *name,
@@ -30,7 +30,7 @@ static void put_named(struct agent *a, const char *metric, const char *label, co
 {
     struct telemetry_label l = { label, name };
 
-    self_put(a, metric, &l, 1, value);
+    status_put(a, metric, &l, 1, value);
 }
 
 static double seconds_of(int64_t ns)
@@ -41,7 +41,7 @@ static double seconds_of(int64_t ns)
 static void put_collectors(struct agent *a, int64_t mono_ns)
 {
     for (size_t i = 0; i < a->source_count; i++) {
-        struct lane_source *s = &a->sources[i];
+        struct thread_source *s = &a->sources[i];
         int64_t done = atomic_load(&s->done_ns);
         if (!done)
             continue;
@@ -53,7 +53,7 @@ static void put_collectors(struct agent *a, int64_t mono_ns)
     }
 }
 
-/* Sources of feeds that are no lane's: the GPU child's. */
+/* Sources of feeds that are no collector thread's: the GPU child's. */
 static void put_gpu_age(struct agent *a, int64_t mono_ns)
 {
     const struct feed *f = &a->feeds[a->gpu_feed];
@@ -115,7 +115,7 @@ static void put_alerts(struct agent *a)
     for (size_t s = 0; s < 2; s++)
         for (size_t k = 0; k < 3; k++) {
             struct telemetry_label l[] = { { "state", states[s] }, { "severity", severities[k] } };
-            self_put(a, "agent.alerts", l, 2, (double)counts[s][k]);
+            status_put(a, "agent.alerts", l, 2, (double)counts[s][k]);
         }
     if (!a->sender)
         return;
@@ -145,7 +145,7 @@ static void put_counts(struct agent *a)
                   (double)atomic_load(&a->events[k]));
 }
 
-void self_values(struct agent *a, int64_t time_ns)
+void status_publish(struct agent *a, int64_t time_ns)
 {
     int64_t mono = clock_mono_ns();
 
@@ -238,7 +238,7 @@ static void sources_json(struct agent *a, struct json_out *w)
 
     json_arr(w);
     for (size_t i = 0; i < a->source_count; i++) {
-        struct lane_source *s = &a->sources[i];
+        struct thread_source *s = &a->sources[i];
         int64_t done = atomic_load(&s->done_ns), begun = atomic_load(&s->begun_ns);
         json_obj(w);
         json_kv_str(w, "name", s->c->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* alert_state_file: the file of what fires, so that a restart is none for who was told.
  *
- * FILE.firing lies beside the history and belongs to who has that open; the lines are
+ * FILE.alert_state lies beside the history and belongs to who has that open; the lines are
  * alert_keep.c's.  It is written whole and renamed at the end of a second in which an alert fired
  * or ended, or a receiver was told, and once more when the sender has stopped: what kill -9 loses
  * of it is told again, never left out. */
@@ -17,7 +17,7 @@
 
 enum { FIRING_RETRY_MS = 60000 }; /* after a file that could not be written */
 
-struct firing {
+struct alert_state_file {
     char path[FILE_PATH_MAX];
     char moved[FILE_PATH_MAX]; /* where a damaged one is; "": there was none */
     uint64_t changes;          /* of the sender, when it was written */
@@ -26,7 +26,7 @@ struct firing {
     bool quiet;                /* the fault was logged */
 };
 
-static void write_file(struct agent *a, struct firing *f)
+static void write_file(struct agent *a, struct alert_state_file *f)
 {
     uint64_t changes = a->sender ? alert_sender_changes(a->sender) : 0;
     struct buf text = { 0 };
@@ -56,7 +56,7 @@ static void write_file(struct agent *a, struct firing *f)
 }
 
 /* A file that is damaged is kept for who looks at it; what is whole in it holds. */
-static void move_aside(struct firing *f, const char *why, size_t kept)
+static void move_aside(struct alert_state_file *f, const char *why, size_t kept)
 {
     if (snprintf(f->moved, sizeof(f->moved), "%s.damaged", f->path) >= (int)sizeof(f->moved) ||
         rename(f->path, f->moved)) {
@@ -69,7 +69,7 @@ static void move_aside(struct firing *f, const char *why, size_t kept)
     f->dirty = true;
 }
 
-static void load_state(struct agent *a, struct firing *f)
+static void load_state(struct agent *a, struct alert_state_file *f)
 {
     struct buf text = { 0 };
     struct err err = { 0 };
@@ -88,9 +88,9 @@ static void load_state(struct agent *a, struct firing *f)
     buf_release(&text);
 }
 
-void firing_begin(struct agent *a)
+void alert_state_begin(struct agent *a)
 {
-    struct firing *f;
+    struct alert_state_file *f;
 
     if (a->player || !a->ring || !a->ring_path)
         return;
@@ -100,23 +100,23 @@ void firing_begin(struct agent *a)
         return;
     }
     load_state(a, f);
-    a->firing = f;
+    a->alert_state_file = f;
 }
 
-const char *firing_moved(const struct agent *a)
+const char *alert_state_moved(const struct agent *a)
 {
-    return a->firing && a->firing->moved[0] ? a->firing->moved : NULL;
+    return a->alert_state_file && a->alert_state_file->moved[0] ? a->alert_state_file->moved : NULL;
 }
 
-void firing_changed(struct agent *a)
+void alert_state_changed(struct agent *a)
 {
-    if (a->firing)
-        a->firing->dirty = true;
+    if (a->alert_state_file)
+        a->alert_state_file->dirty = true;
 }
 
-void firing_turn(struct agent *a)
+void alert_state_turn(struct agent *a)
 {
-    struct firing *f = a->firing;
+    struct alert_state_file *f = a->alert_state_file;
 
     if (!f || clock_mono_ns() < f->next_ns)
         return;
@@ -124,11 +124,11 @@ void firing_turn(struct agent *a)
         write_file(a, f);
 }
 
-void firing_end(struct agent *a)
+void alert_state_end(struct agent *a)
 {
-    if (!a->firing)
+    if (!a->alert_state_file)
         return;
-    write_file(a, a->firing);
-    free(a->firing);
-    a->firing = NULL;
+    write_file(a, a->alert_state_file);
+    free(a->alert_state_file);
+    a->alert_state_file = NULL;
 }

@@ -2,7 +2,7 @@
 /* gpu_users: who worked on a GPU when something happened to it.
  *
  * An error often ends the processes that met it, so that their names are gone when it is told:
- * what the collector's document of processes said last is kept for WHOSE_KEPT_MS.  The sampling
+ * what the collector's document of processes said last is kept for GPU_USERS_KEPT_MS.  The sampling
  * thread's only. */
 #include "agent/agent_int.h"
 
@@ -11,23 +11,23 @@
 #include "base/text/json.h"
 #include "os/clock.h"
 
-enum { WHOSE_GPUS_MAX = 64, WHOSE_KEPT_MS = 60000 };
+enum { GPU_USERS_GPUS_MAX = 64, GPU_USERS_KEPT_MS = 60000 };
 
 struct whose_gpu {
     struct alert_whose who;
     int64_t seen_ns; /* monotonic; 0: never */
     bool now;        /* in the latest document */
 };
-struct whose {
-    struct whose_gpu gpus[WHOSE_GPUS_MAX];
+struct gpu_users {
+    struct whose_gpu gpus[GPU_USERS_GPUS_MAX];
 };
 
-struct whose *whose_new(void)
+struct gpu_users *gpu_users_new(void)
 {
-    return xcalloc(1, sizeof(struct whose));
+    return xcalloc(1, sizeof(struct gpu_users));
 }
 
-void whose_free(struct whose *w)
+void gpu_users_free(struct gpu_users *w)
 {
     free(w);
 }
@@ -43,12 +43,12 @@ static void join_text(char *out, size_t cap, const char *text)
     str_make_text(out);
 }
 
-static void take_process(struct whose *w, const struct json *p)
+static void take_process(struct gpu_users *w, const struct json *p)
 {
     int64_t gpu = maybe_or(json_int(json_get(p, "gpu")), -1);
     struct whose_gpu *g;
 
-    if (gpu < 0 || gpu >= WHOSE_GPUS_MAX)
+    if (gpu < 0 || gpu >= GPU_USERS_GPUS_MAX)
         return;
     g = &w->gpus[gpu];
     if (!g->now)
@@ -62,14 +62,14 @@ static void take_process(struct whose *w, const struct json *p)
     join_text(g->who.command, sizeof(g->who.command), json_str(json_get(p, "command")));
 }
 
-void whose_take(struct whose *w, const char *processes)
+void gpu_users_take(struct gpu_users *w, const char *processes)
 {
     struct arena a = { 0 };
     struct json *d = NULL;
     const struct json *list;
     int64_t now = clock_mono_ns();
 
-    for (size_t i = 0; i < WHOSE_GPUS_MAX; i++) {
+    for (size_t i = 0; i < GPU_USERS_GPUS_MAX; i++) {
         if (w->gpus[i].now)
             w->gpus[i].seen_ns = now; /* until here */
         w->gpus[i].now = false;
@@ -81,18 +81,18 @@ void whose_take(struct whose *w, const char *processes)
     arena_release(&a);
 }
 
-bool whose_gpu_of(const struct whose *w, int gpu, int64_t time_ns, struct alert_whose *out)
+bool gpu_users_find(const struct gpu_users *w, int gpu, int64_t time_ns, struct alert_whose *out)
 {
-    const struct whose_gpu *g = gpu >= 0 && gpu < WHOSE_GPUS_MAX ? &w->gpus[gpu] : NULL;
+    const struct whose_gpu *g = gpu >= 0 && gpu < GPU_USERS_GPUS_MAX ? &w->gpus[gpu] : NULL;
 
-    if (!g || !g->seen_ns || agent_wall_ns() - time_ns > WHOSE_KEPT_MS * AGENT_MS ||
-        (!g->now && clock_mono_ns() - g->seen_ns > WHOSE_KEPT_MS * AGENT_MS))
+    if (!g || !g->seen_ns || agent_wall_ns() - time_ns > GPU_USERS_KEPT_MS * AGENT_MS ||
+        (!g->now && clock_mono_ns() - g->seen_ns > GPU_USERS_KEPT_MS * AGENT_MS))
         return false;
     *out = g->who;
     return true;
 }
 
-void whose_text(const struct alert_whose *w, char *out, size_t cap)
+void gpu_users_text(const struct alert_whose *w, char *out, size_t cap)
 {
     struct buf b = { 0 };
     const struct {

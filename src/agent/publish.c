@@ -67,7 +67,7 @@ static void map_series(struct agent *a, struct feed *f, uint32_t i)
 {
     const struct telemetry_series *s = telemetry_get(f->t, i);
     struct feed_source *fs = &f->sources[s->source];
-    struct feed_place *p = &f->map[i];
+    struct feed_map_entry *p = &f->map[i];
 
     if (!fs->used) {
         fs->used = true;
@@ -95,7 +95,7 @@ static void place_new(struct agent *a, struct feed *f)
  * may find some now. */
 static uint32_t place_of(struct agent *a, struct feed *f, uint32_t i)
 {
-    const struct feed_place *p = &f->map[i];
+    const struct feed_map_entry *p = &f->map[i];
     bool lapsed =
         p->generation != telemetry_generation(f->t, i) ||
         (p->id != TELEMETRY_NONE && p->id_generation != telemetry_generation(a->shown, p->id)) ||
@@ -222,7 +222,7 @@ static void tell_damage(struct agent *a)
     }
 }
 
-enum rc show_ring_open(struct agent *a, struct err *err)
+enum rc publish_history_open(struct agent *a, struct err *err)
 {
     struct history_opts ro = { .path = a->ring_path,
                                .bytes = a->temp_ring ? AGENT_REPLAY_RING_BYTES : a->o.ring_bytes,
@@ -267,13 +267,13 @@ static void lose_ring(struct agent *a, const struct err *err, int retry_ms)
     agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "no history: %.200s", err->msg);
 }
 
-void show_ring_retry(struct agent *a)
+void publish_history_retry(struct agent *a)
 {
     struct err err = { 0 };
 
     if (a->ring || !a->ring_path || clock_mono_ns() < a->ring_retry_ns)
         return;
-    if (show_ring_open(a, &err) == RC_OK) {
+    if (publish_history_open(a, &err) == RC_OK) {
         log_info("history is kept again in '%s'", a->ring_path);
         agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "history is kept again");
     }
@@ -288,7 +288,7 @@ static void look_at_ring(struct agent *a)
     if (!a->ring || a->temp_ring || history_here(a->ring, &err) == RC_OK)
         return;
     lose_ring(a, &err, 0);
-    show_ring_retry(a);
+    publish_history_retry(a);
     if (a->ring) /* now that it can be kept */
         agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "%.200s", err.msg);
     else
@@ -323,7 +323,7 @@ static void append_second(struct agent *a, int64_t time_ns)
 
 /* ---- recording: what was shown, in the order in which it was */
 
-enum rc show_record_open(struct agent *a, struct err *err)
+enum rc publish_record_open(struct agent *a, struct err *err)
 {
     struct buf head = { 0 };
     struct json_out w;
@@ -422,7 +422,7 @@ static void record_second(struct agent *a, int64_t time_ns)
     record_flush(a);
 }
 
-void show_record_event(struct agent *a, const struct telemetry_event *e)
+void publish_record_event(struct agent *a, const struct telemetry_event *e)
 {
     if (a->record)
         stream_event(a->record, e);
@@ -453,7 +453,7 @@ static void take_doc(void *arg, const char *name, const char *json)
 
     telemetry_doc(a->shown, name, json);
     if (str_eq(name, "processes"))
-        whose_take(a->whose, json);
+        gpu_users_take(a->gpu_users, json);
     if (a->record)
         stream_doc(a->record, name, json);
 }
@@ -464,10 +464,10 @@ static void take_docs(struct agent *a)
         a->feeds[k].docs = telemetry_docs_after(a->feeds[k].t, a->feeds[k].docs, take_doc, a);
 }
 
-void show_second(struct agent *a, int64_t time_ns)
+void publish_second(struct agent *a, int64_t time_ns)
 {
     gather_values(a);
-    self_values(a, time_ns);
+    status_publish(a, time_ns);
     note_sources(a);
     append_second(a, time_ns);
     take_events(a);
@@ -477,7 +477,7 @@ void show_second(struct agent *a, int64_t time_ns)
     atomic_fetch_add(&a->seconds, 1);
 }
 
-void show_free(struct agent *a)
+void publish_free(struct agent *a)
 {
     if (a->record) {
         if (a->record_buf.len)

@@ -370,9 +370,9 @@ static void reply_busy(struct http_exchange *x)
 }
 
 /* Into the queue of a thread. */
-static void queue_job(struct agent_api *a, int lane, struct api_job job)
+static void queue_job(struct agent_api *a, int thread, struct api_job job)
 {
-    struct api_lane *l = &a->lanes[lane];
+    struct api_thread *l = &a->threads[thread];
     bool full;
 
     pthread_mutex_lock(&a->lock);
@@ -388,7 +388,7 @@ static void queue_job(struct agent_api *a, int lane, struct api_job job)
 
 static void *run_queue(void *arg)
 {
-    struct api_lane *l = arg;
+    struct api_thread *l = arg;
     struct agent_api *a = l->a;
 
     for (;;) {
@@ -419,10 +419,10 @@ static void *run_queue(void *arg)
     {                                                                                              \
         answer_job(arg, (struct api_job){ x, fn, false });                                         \
     }
-#define LATER(name, lane, fn)                                                                      \
+#define LATER(name, thread, fn)                                                                    \
     static void name(void *arg, struct http_exchange *x)                                           \
     {                                                                                              \
-        queue_job(arg, lane, (struct api_job){ x, fn, true });                                     \
+        queue_job(arg, thread, (struct api_job){ x, fn, true });                                   \
     }
 /* The same answers for a caller in this process. */
 enum rc api_ask(struct agent_api *a, const char *path, struct buf *out, struct err *err)
@@ -496,9 +496,9 @@ static enum rc start_threads(struct agent_api *a, struct err *err)
 
     sigfillset(&all); /* signals are the program's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    for (size_t i = 0; i < API_LANES && !e; i++) {
-        e = pthread_create(&a->lanes[i].thread, NULL, run_queue, &a->lanes[i]);
-        a->lanes[i].on = !e;
+    for (size_t i = 0; i < API_THREADS && !e; i++) {
+        e = pthread_create(&a->threads[i].thread, NULL, run_queue, &a->threads[i]);
+        a->threads[i].on = !e;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = e;
@@ -513,9 +513,9 @@ enum rc api_new(const struct api_opts *o, struct agent_api **out, struct err *er
     a->o = *o;
     set_routes(a);
     pthread_mutex_init(&a->lock, NULL);
-    for (size_t i = 0; i < API_LANES; i++) {
-        a->lanes[i].a = a;
-        pthread_cond_init(&a->lanes[i].come, NULL);
+    for (size_t i = 0; i < API_THREADS; i++) {
+        a->threads[i].a = a;
+        pthread_cond_init(&a->threads[i].come, NULL);
     }
     a->values = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->values));
     a->before = xcalloc(TELEMETRY_SERIES_MAX, sizeof(*a->before));
@@ -541,15 +541,15 @@ void api_free(struct agent_api *a)
         return;
     pthread_mutex_lock(&a->lock);
     a->ending = true;
-    for (size_t i = 0; i < API_LANES; i++)
-        pthread_cond_signal(&a->lanes[i].come);
+    for (size_t i = 0; i < API_THREADS; i++)
+        pthread_cond_signal(&a->threads[i].come);
     pthread_mutex_unlock(&a->lock);
-    for (size_t i = 0; i < API_LANES; i++)
-        if (a->lanes[i].on)
-            pthread_join(a->lanes[i].thread, NULL);
+    for (size_t i = 0; i < API_THREADS; i++)
+        if (a->threads[i].on)
+            pthread_join(a->threads[i].thread, NULL);
     api_live_free(a);
-    for (size_t i = 0; i < API_LANES; i++)
-        pthread_cond_destroy(&a->lanes[i].come);
+    for (size_t i = 0; i < API_THREADS; i++)
+        pthread_cond_destroy(&a->threads[i].come);
     pthread_mutex_destroy(&a->lock);
     api_fleet_close(a);
     free(a->values);

@@ -65,8 +65,8 @@ struct api_job { /* a question that waits */
 
 /* A thread and the questions that wait for it: one for the disk, one for the network, so that a
  * dead agent of the fleet holds up no history. */
-enum { API_DISK, API_NETWORK, API_LANES };
-struct api_lane {
+enum { API_DISK, API_NETWORK, API_THREADS };
+struct api_thread {
     struct agent_api *a;
     pthread_t thread;
     bool on;
@@ -84,7 +84,7 @@ struct api_client { /* of /live */
 struct agent_api {
     struct api_opts o;
     struct http_route routes[API_ROUTES];
-    struct api_lane lanes[API_LANES];
+    struct api_thread threads[API_THREADS];
     pthread_mutex_t lock; /* all below, but what is a thread's or api_tick()'s */
     bool ending;
     struct api_client clients[API_LIVE_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* collector_threads: threads that run host sources.
  *
- * Sources of one lane are called in turn when their second begins, and write one table.  What asks
- * file systems has a lane of its own: a server that is gone may hold a call for ever, and costs
+ * Sources of one thread are called in turn when their second begins, and write one table.  What
+ * asks file systems has one of its own: a server that is gone may hold a call for ever, and costs
  * only that thread.  The sampling thread watches: a source that has not returned for AGENT_HANG_MS
  * is told by name, its values become unknown as any silent source's do. */
 #include "agent/agent_int.h"
@@ -14,33 +14,34 @@
 #include <errno.h>
 #include <time.h>
 
-enum { LANE_FILES, LANE_MOUNTS, LANE_SERIES = 4096, LANE_JOIN_NAP_MS = 5 };
+enum { THREAD_FILES, THREAD_MOUNTS, THREAD_SERIES = 4096, THREAD_JOIN_NAP_MS = 5 };
 
-static size_t lane_of(const struct collector *c)
+static size_t thread_of(const struct collector *c)
 {
     static const char *const slow[] = { "mounts", "nfs", "lustre" };
 
     for (size_t i = 0; i < ARRAY_SIZE(slow); i++)
         if (str_eq(c->name, slow[i]))
-            return LANE_MOUNTS;
-    return LANE_FILES;
+            return THREAD_MOUNTS;
+    return THREAD_FILES;
 }
 
-void lanes_plan(struct agent *a)
+void collector_threads_plan(struct agent *a)
 {
-    for (size_t i = 0; i < AGENT_LANES; i++)
-        a->lanes[i] = (struct lane){ .a = a, .index = i, .feed = feed_add(a, LANE_SERIES) };
+    for (size_t i = 0; i < AGENT_COLLECTOR_THREADS; i++)
+        a->threads[i] =
+            (struct collector_thread){ .a = a, .index = i, .feed = feed_add(a, THREAD_SERIES) };
     for (size_t i = 0; collectors[i] && a->source_count < AGENT_COLLECTORS_MAX; i++) {
-        struct lane_source *s = &a->sources[a->source_count++];
+        struct thread_source *s = &a->sources[a->source_count++];
         int64_t own = collectors[i]->period_ms * AGENT_MS, period = a->o.period_ms * AGENT_MS;
         s->c = collectors[i];
-        s->lane = lane_of(s->c);
+        s->thread = thread_of(s->c);
         s->period_ns = own > period ? own : period;
-        feed_stale(a, a->lanes[s->lane].feed, s->c->name, s->period_ns);
+        feed_stale(a, a->threads[s->thread].feed, s->c->name, s->period_ns);
     }
 }
 
-static void run_one(struct lane *l, struct lane_source *s, struct telemetry *t)
+static void run_one(struct collector_thread *l, struct thread_source *s, struct telemetry *t)
 {
     int64_t begun = clock_mono_ns(), cost;
 
@@ -66,23 +67,23 @@ static void sleep_to_next(struct agent *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-static void *lane_main(void *arg)
+static void *collector_thread_main(void *arg)
 {
-    struct lane *l = arg;
+    struct collector_thread *l = arg;
     struct agent *a = l->a;
     struct telemetry *t = a->feeds[l->feed].t;
     int64_t next[AGENT_COLLECTORS_MAX] = { 0 };
 
     for (size_t i = 0; i < a->source_count; i++)
-        if (a->sources[i].lane == l->index && a->sources[i].c->open)
+        if (a->sources[i].thread == l->index && a->sources[i].c->open)
             a->sources[i].state = a->sources[i].c->open(a->o.root, t);
-    if (l->index == LANE_MOUNTS && (a->o.port >= 0 || a->o.record))
+    if (l->index == THREAD_MOUNTS && (a->o.port >= 0 || a->o.record))
         inventory_take(a, t);
     while (!atomic_load(&a->stop)) {
         int64_t now = clock_mono_ns();
         for (size_t i = 0; i < a->source_count && !atomic_load(&a->stop); i++) {
-            struct lane_source *s = &a->sources[i];
-            if (s->lane != l->index || now < next[i])
+            struct thread_source *s = &a->sources[i];
+            if (s->thread != l->index || now < next[i])
                 continue;
             run_one(l, s, t);
             next[i] = now + s->period_ns - a->o.period_ms * AGENT_MS / 2;
@@ -94,12 +95,12 @@ static void *lane_main(void *arg)
     return NULL;
 }
 
-enum rc lanes_start(struct agent *a, struct err *err)
+enum rc collector_threads_start(struct agent *a, struct err *err)
 {
     enum rc rc = RC_OK;
 
-    a->lanes[LANE_FILES].kmsg = kmsg_open(a->o.root, NULL);
-    a->kernel_log = root_is_live(a->o.root) ? kmsg_fault_errno(a->lanes[LANE_FILES].kmsg) : 0;
+    a->threads[THREAD_FILES].kmsg = kmsg_open(a->o.root, NULL);
+    a->kernel_log = root_is_live(a->o.root) ? kmsg_fault_errno(a->threads[THREAD_FILES].kmsg) : 0;
     if (a->kernel_log && a->o.port >= 0) {
         log_warn("the kernel's log cannot be read: %s; XIDs are known from the driver only, and "
                  "other faults of hardware not at all",
@@ -107,19 +108,19 @@ enum rc lanes_start(struct agent *a, struct err *err)
         agent_event(a, TELEMETRY_EVENT_AGENT, -1, 0, "the kernel's log cannot be read: %s",
                     strerror(a->kernel_log));
     }
-    for (size_t i = 0; rc == RC_OK && i < AGENT_LANES; i++) {
-        rc = thread_start(&a->lanes[i].thread, lane_main, &a->lanes[i], err);
-        a->lanes[i].on = rc == RC_OK;
+    for (size_t i = 0; rc == RC_OK && i < AGENT_COLLECTOR_THREADS; i++) {
+        rc = thread_start(&a->threads[i].thread, collector_thread_main, &a->threads[i], err);
+        a->threads[i].on = rc == RC_OK;
     }
     return rc;
 }
 
-void lanes_watch(struct agent *a)
+void collector_threads_watch(struct agent *a)
 {
     int64_t now = clock_mono_ns();
 
     for (size_t i = 0; i < a->source_count; i++) {
-        struct lane_source *s = &a->sources[i];
+        struct thread_source *s = &a->sources[i];
         int64_t begun = atomic_load(&s->begun_ns);
         bool hangs = begun && now - begun > AGENT_HANG_MS * AGENT_MS;
         if (hangs && !s->told)
@@ -134,7 +135,7 @@ void lanes_watch(struct agent *a)
 /* By the monotonic clock: the other one may be set while we wait. */
 static bool join_until(pthread_t thread, int64_t until_ns)
 {
-    const struct timespec nap = { .tv_nsec = LANE_JOIN_NAP_MS * AGENT_MS };
+    const struct timespec nap = { .tv_nsec = THREAD_JOIN_NAP_MS * AGENT_MS };
     int rc;
 
     while ((rc = pthread_tryjoin_np(thread, NULL)) == EBUSY && clock_mono_ns() < until_ns)
@@ -142,7 +143,7 @@ static bool join_until(pthread_t thread, int64_t until_ns)
     return rc == 0;
 }
 
-bool lanes_stop(struct agent *a)
+bool collector_threads_stop(struct agent *a)
 {
     int64_t until = clock_mono_ns() + AGENT_STOP_MS * AGENT_MS;
     bool all = true;
@@ -150,16 +151,16 @@ bool lanes_stop(struct agent *a)
     pthread_mutex_lock(&a->lock);
     pthread_cond_broadcast(&a->halt);
     pthread_mutex_unlock(&a->lock);
-    for (size_t i = 0; i < AGENT_LANES; i++)
-        if (a->lanes[i].on && !join_until(a->lanes[i].thread, until)) {
-            (void)pthread_detach(a->lanes[i].thread);
+    for (size_t i = 0; i < AGENT_COLLECTOR_THREADS; i++)
+        if (a->threads[i].on && !join_until(a->threads[i].thread, until)) {
+            (void)pthread_detach(a->threads[i].thread);
             all = false;
         }
     for (size_t i = 0; all && i < a->source_count; i++)
         if (a->sources[i].state && a->sources[i].c->close)
             a->sources[i].c->close(a->sources[i].state);
-    for (size_t i = 0; all && i < AGENT_LANES; i++)
-        if (a->lanes[i].kmsg)
-            kmsg_close(a->lanes[i].kmsg);
+    for (size_t i = 0; all && i < AGENT_COLLECTOR_THREADS; i++)
+        if (a->threads[i].kmsg)
+            kmsg_close(a->threads[i].kmsg);
     return all;
 }

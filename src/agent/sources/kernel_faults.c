@@ -229,7 +229,7 @@ void faults_put(struct agent *a)
         struct telemetry_label l[] = { { "fault", kmsg_fault_word(x->counts[i].kind) },
                                        { "device", x->counts[i].device } };
 
-        self_put(a, "host.kernel.faults", l, 2, x->counts[i].total);
+        status_put(a, "host.kernel.faults", l, 2, x->counts[i].total);
     }
     for (size_t i = 0; i < x->sxid_count; i++) {
         char code[12];
@@ -238,7 +238,7 @@ void faults_put(struct agent *a)
                                        { "fatal", x->sxids[i].fatal ? "yes" : "no" } };
 
         snprintf(code, sizeof(code), "%d", x->sxids[i].code);
-        self_put(a, "switch.sxid.total", l, 3, x->sxids[i].total);
+        status_put(a, "switch.sxid.total", l, 3, x->sxids[i].total);
     }
 }
 
@@ -252,9 +252,9 @@ static void add_whose(struct agent *a, struct telemetry_event *e)
     size_t len = strlen(e->text);
 
     if (e->gpu < 0 || e->kind == TELEMETRY_EVENT_ALERT || e->kind == TELEMETRY_EVENT_AGENT ||
-        !whose_gpu_of(a->whose, e->gpu, e->time_ns, &w))
+        !gpu_users_find(a->gpu_users, e->gpu, e->time_ns, &w))
         return;
-    whose_text(&w, who, sizeof(who));
+    gpu_users_text(&w, who, sizeof(who));
     if (!who[0])
         return;
     if (len + strlen(who) + 4 > sizeof(e->text)) { /* the log's own words are the longest */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* xid_merge: XIDs of both sources as one count.
  *
- * The GPU child hears the driver's events, a lane reads the kernel's log; here both meet, on the
- * sampling thread, and each XID counts once (xid_count.c).  Counts begin at zero with the
- * agent and hold what happened since the last second that an earlier run showed (kernel_faults.c).
- * Values are told from here, so that one GPU has one series whoever reported. */
+ * The GPU child hears the driver's events, a collector thread reads the kernel's log; here both
+ * meet, on the sampling thread, and each XID counts once (xid_count.c).  Counts begin at zero with
+ * the agent and hold what happened since the last second that an earlier run showed
+ * (kernel_faults.c). Values are told from here, so that one GPU has one series whoever reported. */
 #include "agent/agent_int.h"
 
 #include "base/mem.h"
@@ -133,14 +133,14 @@ static void put_counts(struct agent *a, int64_t time_ns)
             l[n++] = (struct telemetry_label){ "pci_bus_id", c->bdf };
         }
         l[n++] = (struct telemetry_label){ "xid", code };
-        self_put(a, "gpu.xid.total", l, n, c->total);
+        status_put(a, "gpu.xid.total", l, n, c->total);
         if (!g || !g->labels)
             continue;
         for (n = 0; n < g->labels->label_count && n + 2 < TELEMETRY_LABELS_MAX; n++)
             l[n] = g->labels->labels[n];
         l[n++] = (struct telemetry_label){ "xid", code };
         l[n++] = (struct telemetry_label){ "window_size_in_ms", window };
-        self_put(a, "gpu.xid.window", l, n, c->window);
+        status_put(a, "gpu.xid.window", l, n, c->window);
     }
 }
 
@@ -151,7 +151,7 @@ void xids_put(struct agent *a, int64_t time_ns)
         const struct gpu_at *g = &a->xids->gpus[i];
 
         if (g->labels && g->lost != TELEMETRY_NONE && !isnan(a->next[g->lost]))
-            self_put(a, "gpu.xid.last", g->labels->labels, g->labels->label_count, g->last);
+            status_put(a, "gpu.xid.last", g->labels->labels, g->labels->label_count, g->last);
     }
     put_counts(a, time_ns);
 }
