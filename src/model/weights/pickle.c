@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* pickle: a stack machine over values in an arena.
  *
- * Each opcode is a case of step_opcode() or op_other(); a name it may refer to is a row of `globals`.
- * A call makes a value of ours or is refused; stack, memo and values made are counted, so that a
- * small file cannot make a large one. */
+ * Each opcode is a case of step_opcode() or op_other(); a name it may refer to is a row of
+ * `globals`.  A call makes a value of ours or is refused; stack, memo and values made are counted,
+ * so that a small file cannot make a large one. */
 #include "base/mem.h"
 #include "model/weights/pickle_int.h"
 
