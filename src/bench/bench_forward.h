@@ -8,7 +8,7 @@
 #ifndef BENCH_BENCH_FORWARD_H
 #define BENCH_BENCH_FORWARD_H
 #include "base/text/table.h"
-#include "bench/cases.h"
+#include "bench/bench_cases.h"
 
 enum {
     FORWARD_CASES_MAX = 64,

@@ -2,8 +2,8 @@
 /* bench_int: what the files of bench call of each other, and nobody else. */
 #ifndef BENCH_BENCH_INT_H
 #define BENCH_BENCH_INT_H
+#include "bench/bench_cases.h"
 #include "bench/bench_report.h"
-#include "bench/cases.h"
 #include "os/net/reply.h"
 
 /* ---- hist.c */
@@ -32,7 +32,7 @@ enum rc load_run(struct bench_load *l, int64_t warmup_ns, int64_t duration_ns,
 double report_rps_ratio(const struct report *r); /* the median of the slices' ratios */
 double report_p99_ratio(const struct report *r);
 
-/* ---- cases.c */
+/* ---- bench_cases.c */
 /* `seed`: of the corpus' lengths. */
 enum rc case_parse(const char *text, uint64_t seed, struct bench_case *out,
                    struct err *err) MUST_USE;

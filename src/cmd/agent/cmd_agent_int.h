@@ -41,7 +41,7 @@ struct agent_plan {
     struct agent_opts o;
     struct root *root;
     struct cmd_keys keys;
-    struct cmd_watch watch; /* of tokens and TLS files */
+    struct cmd_watch watch;        /* of tokens and TLS files */
     struct listen_fds sockets;     /* handed over by who started it */
     char listen[HTTP_ADDRESS_MAX]; /* of those */
     char history[FILE_PATH_MAX];

@@ -53,9 +53,9 @@ struct serve_plan {
     char *pool_names[ARGS_REPEAT_MAX]; /* owned: NAME of --pool NAME=SIZE */
     struct cmd_keys keys;
     const char *origins[ARGS_REPEAT_MAX + 1]; /* of the spec */
-    struct cmd_watch watch;        /* of the files with secrets */
-    struct listen_fds sockets;     /* handed over by who started it */
-    char listen[HTTP_ADDRESS_MAX]; /* of those */
+    struct cmd_watch watch;                   /* of the files with secrets */
+    struct listen_fds sockets;                /* handed over by who started it */
+    char listen[HTTP_ADDRESS_MAX];            /* of those */
 };
 
 /* ---- serve_plan.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cases: what an engine is measured on: texts of given lengths, in packed batches.
+/* bench_cases: what an engine is measured on: texts of given lengths, in packed batches.
  *
  *   100x128    100 texts of 128 tokens, one batch
  *   corpus     4,096 texts of log-normal lengths: median 90, at most 512
@@ -7,8 +7,8 @@
  *
  * Tokens are random, and depend on nothing but the seed and the text's place in its case: the same
  * text has the same tokens in whichever batch it runs, on whichever device. */
-#ifndef BENCH_CASES_H
-#define BENCH_CASES_H
+#ifndef BENCH_BENCH_CASES_H
+#define BENCH_BENCH_CASES_H
 #include "engine/engine.h"
 
 enum {
