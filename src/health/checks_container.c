@@ -238,7 +238,7 @@ static void container_pids(const struct hw *hw, struct check_out *o)
         check_pass(o, "%lld processes and threads allowed", (long long)p.v);
 }
 
-/* NCCL_SOCKET_FAMILY alone is why the interface leads nowhere. */
+/* NCCL_SOCKET_FAMILY by itself is why the interface leads nowhere. */
 static bool family_is_cause(const struct hw *hw)
 {
     struct arena a = { 0 };

@@ -42,7 +42,7 @@ struct check_result {
     enum check_status status; /* PASS, WARN, FAIL: known; SKIP, UNKNOWN: why not */
     const char **objects;     /* "GPU 0", "mlx5_1/1" …: what the row is about; may be empty */
     size_t objects_count;
-    const char *seen;     /* the fact alone, "ECC is off" */
+    const char *seen;     /* the fact only, "ECC is off" */
     const char *evidence; /* objects and fact, "GPU 0-3: ECC is off" */
     const char *remedy;   /* full sentences; NULL for PASS and SKIP */
 };
@@ -67,7 +67,7 @@ struct health_opts {
 void health_check(const struct hw *hw, unsigned groups, const struct health_opts *opts,
                   struct health_list *out);
 void health_list_release(struct health_list *list);
-/* FAIL, else WARN, else PASS (also for a list of SKIP and UNKNOWN alone). */
+/* FAIL, else WARN, else PASS (also for a list of SKIP and UNKNOWN only). */
 enum check_status health_worst(const struct health_list *list);
 
 /* Lines for people; a row that warns or fails has its remedy below it, skipped checks

@@ -47,7 +47,7 @@ struct hw_self {
     size_t addrs_count;
     struct hw_self_if *ifs;
     size_t ifs_count;
-    struct hw_self_fs *filesystems; /* of real mounts and /dev/shm alone */
+    struct hw_self_fs *filesystems; /* of real mounts and /dev/shm only */
     size_t filesystems_count;
     const char *const *daemons; /* known daemons seen in /proc: "nv-fabricmanager", … */
     size_t daemons_count;
@@ -132,7 +132,7 @@ void hw_src_cpu(struct hw_build *b);      /* cpu, caches, NUMA nodes */
 void hw_src_memory(struct hw_build *b);   /* memory, hugepages */
 void hw_src_pci(struct hw_build *b);      /* PCI functions and the bridges above them */
 void hw_src_nvml(struct hw_build *b);     /* GPUs by the driver, or /stoker/nvml.json; then
-                                             merges the GPUs that PCI alone knows */
+                                             merges the GPUs that only PCI knows */
 void hw_src_net(struct hw_build *b);      /* interfaces, addresses, routes */
 void hw_src_rdma(struct hw_build *b);     /* RDMA devices, ports, GIDs; sets net.rdma */
 void hw_src_limits(struct hw_build *b);   /* memlock, shm, IOMMU, ACS, peer memory, dma-buf */

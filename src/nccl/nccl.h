@@ -2,7 +2,7 @@
 /* nccl: what NCCL will choose on an inventory, the environment that makes the
  * choice right, and the mistakes in the environment that is there.
  *
- * Pure: input is `const struct hw *` alone; the variables it looks at are those
+ * Pure: input is `const struct hw *` only; the variables it looks at are those
  * of hw->place.env.  The selection follows NCCL 2.30 (docs/user/nccl.md says which
  * rules, and where we decide differently).  What cannot be known is said as such:
  * a NULL string, an unknown maybe, or a line of notes, never a made-up value.
@@ -60,7 +60,7 @@ struct nccl_gdr { /* one GPU and one RDMA device that NCCL takes once it starts 
 
 struct nccl_near {       /* one GPU and the nearest of the wanted ports */
     const char *dev;     /* NULL: no wanted port, or no distance is known */
-    const char *path;    /* over PCIe alone: "PIX" … "SYS" */
+    const char *path;    /* over PCIe only: "PIX" … "SYS" */
     bool same_socket;    /* with "SYS": in another NUMA node of the GPU's own socket */
     const char *relay;   /* NVLink leads to a GPU at this NIC's switch (PXN); NULL: none needed */
     struct maybe direct; /* bool: GPUDirect RDMA on the way NCCL takes */

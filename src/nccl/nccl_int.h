@@ -89,7 +89,7 @@ void name_filter_parse(struct name_filter *m, const char *text, size_t max); /* 
 void name_filter_hcas(struct name_filter *m, const struct hw *hw);
 /* `port` -1: an interface, which has none. */
 bool name_filter_takes(const struct name_filter *m, const char *name, int64_t port);
-/* The entry alone, without the meaning of ^. */
+/* The entry only, without the meaning of ^. */
 bool name_filter_entry_takes(const struct name_filter *m, const struct name_filter_entry *e,
                              const char *name, int64_t port);
 
@@ -99,7 +99,7 @@ struct gid {
 };
 enum gid_class {
     GID_NONE,  /* nothing that this network namespace can use */
-    GID_LOCAL, /* link-local or RoCE v1 alone: one Ethernet segment */
+    GID_LOCAL, /* link-local or RoCE v1 only: one Ethernet segment */
     GID_ROUTABLE
 };
 struct gid_rule { /* what the search is told by the environment */
@@ -209,11 +209,11 @@ bool iface_is_virtual(const struct hw *hw, const char *name);    /* docker0, vir
 bool iface_is_side(const struct hw *hw, const struct hw_net *n); /* virtual: bridge, tunnel, … */
 bool iface_addrs_known(const struct hw *hw);                     /* of any interface */
 bool iface_addr_leaves(const char *addr);                        /* it is not link-local */
-/* It has an address that other machines can have a route to, not link-local ones alone. */
+/* It has an address that other machines can have a route to, not link-local ones only. */
 bool iface_leaves(const struct hw_net *n);
 /* It has a link, and is not virtual and inside this machine: data may go by it. */
 bool iface_carries(const struct hw *hw, const struct hw_net *n);
-/* It may lead to other nodes: running, and neither virtual, a rail nor link-local alone. */
+/* It may lead to other nodes: running, and neither virtual, a rail nor link-local only. */
 bool iface_is_able(const struct hw *hw, const struct hw_net *n);
 size_t iface_able_all(const struct hw *hw, const struct hw_net **out, size_t max);
 /* Those NCCL takes with no NCCL_SOCKET_IFNAME, in its order: the first for bootstrap,

@@ -263,7 +263,7 @@ static bool is_uuid(const struct mask_text *t)
     return !is_word(byte_at(t, UUID_LEN)) && byte_at(t, UUID_LEN) != '-';
 }
 
-/* CUDA_VISIBLE_DEVICES may hold the first digits of a UUID alone: "GPU-bb51d70a". */
+/* CUDA_VISIBLE_DEVICES may hold the first digits of a UUID only: "GPU-bb51d70a". */
 static size_t token_uuid_head(struct mask *m, const struct mask_text *t, struct buf *out)
 {
     size_t n = 0;
@@ -320,7 +320,7 @@ static bool name_is_free(const struct mask *m, const char *name, size_t len)
     return strspn(name, "0123456789.") < len; /* a number or an address is no name */
 }
 
-/* "node7.cluster" is two names of one host: "node7" alone stands in many places. */
+/* "node7.cluster" is two names of one host: "node7" by itself stands in many places. */
 static void learn_name(struct mask *m, const char *name, size_t len)
 {
     const char *dot = memchr(name, '.', len);

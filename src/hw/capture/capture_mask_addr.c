@@ -96,7 +96,7 @@ static uint32_t trie_node(struct mask_trie *t)
 static void trie_add(struct mask_trie *t, const uint8_t *key, size_t bits, size_t keep_first,
                      size_t keep_last)
 {
-    size_t end = bits; /* from here on there are zeros alone */
+    size_t end = bits; /* from here on there are zeros only */
     uint32_t at = 0;
 
     while (end > 0 && !bit_of(key, end - 1))

@@ -365,7 +365,7 @@ static int element_put(struct compare_walk *w, const struct field *f, size_t cut
     return walk_put(w, f->doc, text, true, false);
 }
 
-/* "iommu=pt" is item "iommu" of value "pt"; a word alone is "set". */
+/* "iommu=pt" is item "iommu" of value "pt"; a bare word is "set". */
 static void walk_words(struct compare_walk *w, const struct field *f, const char *text)
 {
     int parent = w->parent, at = walk_put(w, f->doc, text ? "read" : NULL, false, false);

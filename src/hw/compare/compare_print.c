@@ -58,7 +58,7 @@ static bool same_stem(const char *a, const char *b)
     return a[n] && n == stem_len(b) && b[n] && !strncmp(a, b, n);
 }
 
-/* The run of names from `i` that differ in their number alone; returns where it ends. */
+/* The run of names from `i` that differ in their number only; returns where it ends. */
 static size_t names_run(const char **v, size_t count, size_t i, struct buf *out)
 {
     size_t end = i + 1, stem = stem_len(v[i]);

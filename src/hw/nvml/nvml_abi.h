@@ -201,7 +201,7 @@ struct nvml_field_value { /* nvmlFieldValue_t */
     unsigned scope;
     long long timestamp_us, latency_us;
     int type;
-    int rc; /* of this field alone */
+    int rc; /* of this field only */
     union {
         double d;
         int i;

@@ -173,7 +173,7 @@ static void query_address(struct nvml_query *q)
     int rc = QUERY(q, DeviceGetPciInfo_v3, (q->dev, &pci));
 
     if (query_older(rc)) {
-        text = pci.bus_id_legacy; /* the older forms know this one alone */
+        text = pci.bus_id_legacy; /* the older forms know only this one */
         rc = QUERY(q, DeviceGetPciInfo_v2, (q->dev, &pci));
         if (query_older(rc))
             rc = QUERY(q, DeviceGetPciInfo, (q->dev, &pci));

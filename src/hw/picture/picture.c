@@ -136,7 +136,7 @@ static bool port_used(const struct pic *p, const char *dev, struct maybe port)
     return false;
 }
 
-/* Beside the mark of NCCL there is room for the short word alone. */
+/* Beside the mark of NCCL there is room for the short word only. */
 static const char *layer_word(const struct hw_rdma_port *port, bool brief)
 {
     if (!port)
@@ -447,7 +447,7 @@ static void name_block(const struct pic *p, struct pic_block *b)
         snprintf(b->title, sizeof(b->title), "Host bridge %s",
                  str_starts(key, "pci") ? key + strlen("pci") : key);
     else
-        snprintf(b->title, sizeof(b->title), "Switch %.5s", /* bus and device alone */
+        snprintf(b->title, sizeof(b->title), "Switch %.5s", /* bus and device only */
                  strlen(key) > 5 ? key + 5 : key);
 }
 

@@ -9,7 +9,7 @@
  *       PCIe switch (and switches below it)
  *         leaf: GPU, NIC, disk
  *
- * Bridges that lead to one thing alone are wires, not blocks. */
+ * Bridges that lead to one thing only are wires, not blocks. */
 #ifndef HW_PICTURE_PICTURE_INT_H
 #define HW_PICTURE_PICTURE_INT_H
 #include "base/each.h"

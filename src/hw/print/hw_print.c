@@ -270,7 +270,7 @@ static void cpu_caches(const struct hw_cpu *c, struct buf *b)
     }
 }
 
-/* A node without a processor: memory alone, as that of the GPUs of GH200 and GB200, whose
+/* A node without a processor: memory only, as that of the GPUs of GH200 and GB200, whose
  * driver brings it online in up to eight nodes a GPU, most of them empty. */
 static bool numa_is_bare(const struct hw *hw, const struct hw_numa *n)
 {

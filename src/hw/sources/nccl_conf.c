@@ -142,7 +142,7 @@ static void conf_take(struct hw_build *b, const struct hw_conf *c, const char *p
                     path);
 }
 
-/* Of a file that can hold anything a capture keeps NCCL's lines alone. */
+/* Of a file that can hold anything a capture keeps NCCL's lines only. */
 static void conf_read(struct hw_build *b, const char *path)
 {
     struct hw_nccl *n = &b->hw->nccl;

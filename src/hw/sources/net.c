@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* net: network interfaces and routes of this network namespace.
  *
- * Interfaces come from /sys/class/net (in a pod: those of the pod alone), their
+ * Interfaces come from /sys/class/net (in a pod: those of the pod only), their
  * addresses and flags from the system calls that syscalls.c keeps, routes from
  * /proc/net.  What an interface is ("kind") has no one file: the rules stand in
  * kind_of(), surest first.  Speed reads as -1 or an error on interfaces that are down

@@ -260,7 +260,7 @@ static struct maybe link_width(struct hw_build *b, const char *dir, const char *
     return w.known && w.v > 0 && w.v <= PCI_WIDTH_MAX ? w : maybe_none();
 }
 
-/* parent and root, from the path alone. */
+/* parent and root, from the path only. */
 static void fill_place(struct hw_build *b, const char *dir, struct hw_pci *p)
 {
     size_t len = parent_len(dir, strlen(dir));

@@ -354,7 +354,7 @@ static void fill_function(struct hw_build *b, const char *dir, struct hw_rdma *r
 }
 
 /* libibverbs passes over a device whose node is not in /dev/infiniband: a container has
- * those of its own devices alone, while sysfs shows it all of the host's. */
+ * those of its own devices only, while sysfs shows it all of the host's. */
 static void fill_node(struct hw_build *b, const char *dir, struct hw_rdma *r)
 {
     char verbs[ROOT_PATH_MAX];

@@ -247,7 +247,7 @@ static void library_add(struct hw_build *b, const char *path, size_t i)
     file = strrchr(real, '/');
     version = file ? strstr(file, ".so.") : NULL;
     version = version && name_tells_version(libraries[i].name) ? version + 4 : NULL;
-    /* "2" alone is the interface: the file was copied without its full name */
+    /* a bare "2" is the interface: the file was copied without its full name */
     soft_add(b, libraries[i].name, is_version(version) && strchr(version, '.') ? version : NULL,
              real);
 }

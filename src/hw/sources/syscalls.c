@@ -4,7 +4,7 @@
  * Everything in the inventory that is no file of the machine is gathered here into
  * struct hw_self: on this machine by asking, on a captured one from
  * /stoker/self.json, which a recording leaves behind.  The other sources look at
- * the struct alone and so cannot tell the difference.
+ * the struct only and so cannot tell the difference.
  *
  * Two file scans live here too, because a capture should carry what they found and
  * not what they went through: the names of running processes and dpkg's status

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* topo: how far GPUs and network adapters are from each other, computed from the
- * inventory alone.
+ * inventory only.
  *
  * The levels are those of `nvidia-smi topo -m`, nearest first:
  *
@@ -21,7 +21,7 @@
  *   PXB when it has more on either side
  *
  * NCCL reaches the same by climbing two bridges at a time, each step one switch.
- * It differs in three points, of which the third alone can change what it does (a
+ * It differs in three points, of which only the third can change what it does (a
  * virtual machine with a conventional PCI bridge):
  *   1. it knows no NODE: PHB there means one NUMA node, whatever the host bridges;
  *   2. Broadcom switches that show two levels count as one (PIX, here PXB);

@@ -4,7 +4,7 @@
  *
  * NCCL loads libibverbs.so.1 at run time and goes over TCP without; a device whose provider is
  * missing is not in the list that libibverbs gives.  Images that were built small often have
- * the library alone: the providers are a package of their own.  A capture that does not have
+ * the library only: the providers are a package of their own.  A capture that does not have
  * the providers' folder may be older than this question, so it does not tell. */
 #include "hw/hw_int.h"
 

@@ -29,9 +29,9 @@ struct log_answers {
 struct log_dev {   /* a device of a "Using" line */
     int64_t index; /* NCCL's number for it: its place in the list */
     const char *name;
-    int64_t port;      /* RDMA alone */
+    int64_t port;      /* RDMA only */
     const char *layer; /* "IB", "RoCE"; NULL */
-    const char *addr;  /* sockets alone */
+    const char *addr;  /* sockets only */
     size_t line;
 };
 

@@ -20,7 +20,7 @@ struct log_line {
     size_t number;
 };
 
-/* ---- small scanners: each moves *p on success alone ---- */
+/* ---- small scanners: each moves *p on success only ---- */
 static bool take_text(const char **p, const char *what)
 {
     if (!str_starts(*p, what))

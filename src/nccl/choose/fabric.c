@@ -3,7 +3,7 @@
  *
  * InfiniBand: the subnet prefix (the upper half of GID 0) and the LID of the subnet
  * manager.  Two subnets often keep the default prefix, but each has its own manager.
- * RoCE: the IP subnet of the address NCCL speaks from.  Different subnets alone say
+ * RoCE: the IP subnet of the address NCCL speaks from.  Different subnets by themselves say
  * nothing: a fabric of rails has one for each rail.
  *
  * A network is for storage when the address a file system is mounted from (an NFS or
@@ -275,7 +275,7 @@ static bool port_was_on(const struct nccl_run *s, const struct nccl_port *down, 
 }
 
 /* An InfiniBand subnet is for storage as a whole when file systems are mounted over most of
- * its ports that are here.  Over a few of many they say it of these alone: those that servers
+ * its ports that are here.  Over a few of many they say it of these only: those that servers
  * are reached by are told by their IP subnet, whatever else is on the same fabric. */
 static bool network_follows(const struct nccl_run *s, const struct nccl_port *p)
 {

@@ -21,7 +21,7 @@ static size_t count_visible(const struct nccl_run *s)
     return n;
 }
 
-/* A UUID or the start of one, which holds digits: the prefix alone names nothing.  The digits may
+/* A UUID or the start of one, which holds digits: a bare prefix names nothing.  The digits may
  * be of either case, "GPU-" and "MIG-" may not. */
 static bool uuid_starts(const char *uuid, const char *word)
 {

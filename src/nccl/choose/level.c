@@ -158,7 +158,7 @@ static enum nccl_level file_best(const struct hw *hw, const char *nic, enum file
     return best;
 }
 
-/* A GPU that has the NIC at another level than NCCL would; all to be asked of sysfs alone. */
+/* A GPU that has the NIC at another level than NCCL would; all to be asked of sysfs only. */
 static bool astray_matters(const struct hw *hw, const char *nic)
 {
     for (size_t g = 0; g < hw->gpus_count; g++) {

@@ -42,7 +42,7 @@ bool ports_is_efa(const struct hw *hw)
 }
 
 /* Its link layer is Ethernet as RoCE's, but connections are made by the connection manager
- * alone, which NCCL does not ask. */
+ * only, which NCCL does not ask. */
 bool ports_is_iwarp(const struct hw *hw, const char *dev)
 {
     const struct hw_rdma *r = hw_find_rdma(hw, dev);
@@ -195,7 +195,7 @@ static void count_cards(struct nccl_choice *c)
 
 /* ---- rails ---- */
 
-/* A subnet for a port and its gateway alone: whatever is reached from there is routed, by
+/* A subnet for a port and its gateway only: whatever is reached from there is routed, by
  * tables that are not among those we see. */
 static bool route_is_link(const struct hw_route *r)
 {

@@ -92,7 +92,7 @@ static const struct hw_pci *pci_of(const struct hw *hw, const char *bdf)
 }
 
 /* The least of the links from `p` up to the switch that it shares with `other`, or up to
- * the CPU where there is none; NULL: of its own link alone. */
+ * the CPU where there is none; NULL: of its own link only. */
 static int64_t way_mbps(const struct hw *hw, const struct hw_pci *p, const struct hw_pci *other)
 {
     int64_t least = INT64_MAX;

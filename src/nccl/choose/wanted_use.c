@@ -4,8 +4,8 @@
  * File systems and the default route make a network theirs where the GPUs have other ports that
  * serve them as well.  They also go over the network for training where that is one flat network
  * for everything, and then say nothing against its ports.  So the use of a layer's ports is
- * believed unless they alone would serve the GPUs better than all ports without such a use, and
- * look like the fabric of the GPUs: several cards on one network, a card for each GPU, or by
+ * believed unless they by themselves would serve the GPUs better than all ports without such a use,
+ * and  * look like the fabric of the GPUs: several cards on one network, a card for each GPU, or by
  * far more bandwidth.  Ports in such doubt count as if they had no other use: NCCL's own choice is
  * then scored with them, and nothing is named in their place. */
 #include "nccl/nccl_int.h"
@@ -58,7 +58,7 @@ static bool set_is_fabric(const struct nccl_run *s, const bool *set)
     return cards > 1 && cards >= s->hw->gpus_count;
 }
 
-/* `busy` alone is worth as much as either layer's ports without another use, and some GPU has
+/* `busy` by itself is worth as much as either layer's ports without another use, and some GPU has
  * more of it. */
 static bool use_is_doubtful(const struct nccl_run *s, const bool *busy, const bool *const *rest)
 {

@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 
-/* Without RDMA every interface NCCL takes carries data, not the first alone. */
+/* Without RDMA every interface NCCL takes carries data, not the first only. */
 struct carriers {
     const char *list;  /* "=eth0,eth1": those that may */
     const char *other; /* "eth1": besides the one to the other nodes; NULL: none */
