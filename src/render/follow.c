@@ -642,7 +642,7 @@ static bool path_holds(const char *folder, const char *path)
     return !strncmp(path, folder, len) && (path[len] == '/' || !path[len]);
 }
 
-/* Does the component see its mounts alone, or all that the machine has? */
+/* Does the component see only its mounts, or all that the machine has? */
 static bool in_container(const struct spec_component *c, unsigned on)
 {
     return on & ON_PODS || (on & (ON_COMPOSE | ON_SLURM) && c->image);

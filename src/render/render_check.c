@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* check: faults of a spec that no target could write down rightly.
  *
- * src/spec/check*.c have refused already what needs the file and the catalogue alone: names that do
+ * src/spec/check*.c have refused already what needs only the file and the catalogue: names that do
  * not exist, machines named twice, images that are none, ports used twice, pools above a memory.
  * Here is what needs more: the targets asked for, what becomes of names in other formats, and
  * whether a machine holds what is asked of it. */

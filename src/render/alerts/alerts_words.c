@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* alerts_words: words of the spec's alerts that no node can answer alone, as PromQL.
+/* alerts_words: words of the spec's alerts that no single node can answer, as PromQL.
  *
  *   queue_age           99 of 100 texts waited less than this for their batch, over 5 minutes
  *   error_rate          share of a server's replies in 5 minutes that are its own failures (5xx)

@@ -130,7 +130,7 @@ static const char *url_path(struct compose *k, const char *path)
     return out;
 }
 
-/* Images differ in what they have to ask with: curl, wget, Python, or bash alone. */
+/* Images differ in what they have to ask with: curl, wget, Python, or only bash. */
 static const char *ask_http(struct compose *k, int64_t port, const char *path, int64_t s)
 {
     const char *at = arena_printf(&k->arena, "http://127.0.0.1:%" PRId64 "%s", port, path);

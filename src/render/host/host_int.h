@@ -88,7 +88,7 @@ bool host_fetch_script(struct render *r, const char *path, const char *models,
  * machine's own server (`run` NULL). */
 void host_serve_spec(const struct render *r, const struct host_plan *p, const struct host_run *run,
                      struct buf *out);
-/* The section of models alone, and the whole spec, with models on the GPUs of their components. */
+/* Only the section of models, and the whole spec, with models on the GPUs of their components. */
 void host_serve_models(const struct render *r, const struct host_plan *p, struct buf *out);
 void host_spec_whole(const struct render *r, const struct host_plan *p, struct buf *out);
 /* The folder of files and batches of a component's server, or the machine's own (`run` NULL). */

@@ -99,7 +99,7 @@ static void put_ms(struct out *o, const char *key, int64_t ms, const void *membe
         put_str(o, key, units_duration_exact((uint64_t)ms, text), member);
 }
 
-/* The machine as this server sees it: a run sees its own GPUs alone. */
+/* The machine as this server sees it: a run sees only its own GPUs. */
 static void put_nodes(struct out *o)
 {
     const struct spec_node *n = o->run ? o->run->node : spec_node_of(o->r->spec, NULL);

@@ -60,7 +60,7 @@ bool k8s_rails_apart(const struct spec_fabric *f)
     return true;
 }
 
-/* The operator takes letters, digits and '_' alone. */
+/* The operator takes only letters, digits and '_'. */
 const char *k8s_rail_resource_bare(struct k8s *k, const struct spec_fabric *f, size_t i)
 {
     char *name = arena_strdup(&k->arena, k8s_rails_apart(f) ? k8s_rail_name(k, f, i)

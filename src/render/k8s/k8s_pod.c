@@ -287,7 +287,7 @@ static bool needs_rdma(const struct k8s *k, const struct k8s_pod *pod)
 }
 
 /* RDMA locks memory: root may with IPC_LOCK, everybody else by the limit of the runtime, since
- * Kubernetes gives added capabilities to root alone. */
+ * Kubernetes gives added capabilities to root only. */
 static void put_capabilities(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     bool lock = needs_rdma(k, pod) && (pod->root || k->ipc_lock);
@@ -351,7 +351,7 @@ static const struct spec_port *low_port(const struct k8s_pod *pod)
 /* Containers keep no capability, root's neither, and runtimes differ: containerd before 2.0 lets
  * nobody bind a port below 1024.  This sysctl is one of the pod's own network and safe: Pod
  * Security and the constraints of OpenShift let it pass, and it works for every user, where an
- * added NET_BIND_SERVICE would be given to root alone. */
+ * added NET_BIND_SERVICE would be given to root only. */
 static void put_sysctls(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     const struct spec_port *low = pod->host_network ? NULL : low_port(pod);

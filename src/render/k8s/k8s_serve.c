@@ -473,7 +473,7 @@ void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component 
     const struct spec *s = k->r->spec;
     struct yaml_out y;
 
-    /* A spec of what this server alone serves: one server of several must not load the models of
+    /* A spec of what only this server serves: one server of several must not load the models of
      * the others. */
     yaml_begin(&y, &text);
     yaml_str(&y, "schema", "stoker.spec/1");

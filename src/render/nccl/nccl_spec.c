@@ -219,7 +219,7 @@ const struct hw *conf_machine(struct conf *c, const struct hw *seen)
 }
 
 /* Interfaces, GIDs and, unless it lists them, RDMA devices are not in a spec: what a finding says
- * of those holds only where the text alone shows it. */
+ * of those holds only where the text itself shows it. */
 bool conf_lint_holds(const struct conf *c, const struct nccl_lint *l)
 {
     const char *v = l->value ? l->value : "";

@@ -16,7 +16,7 @@
  *   openshift/node/label.sh        the groups' labels, taints and MIG on the machines, once
  *   openshift/node/memlock.bu      unlimited locked memory on the machines, once
  *
- * Scaling is `oc scale` alone: no file names the number of pods (see data/render/launcher.sh). */
+ * Only `oc scale` scales: no file names the number of pods (see data/render/launcher.sh). */
 #include "base/str.h"
 #include "render/follow_int.h"
 #include "render/openshift/openshift_int.h"

@@ -2,7 +2,7 @@
 /* openshift_access: what the pods may do.
  *
  * Not privileged: no capability but IPC_LOCK, nothing of the host, no other user than one of the
- * project's range.  RDMA must lock memory.  Kubernetes gives an added capability to root alone, so
+ * project's range.  RDMA must lock memory.  Kubernetes gives an added capability to root only, so
  * IPC_LOCK lifts the limit for pods that run as root; for all others the limit itself must be
  * unlimited, and only the machines' container runtime can say that: CRI-O ignores an annotation
  * for it.  node/memlock.bu does; it restarts machines and is applied by hand. */

@@ -5,7 +5,7 @@
  *   openshift/operators/subscriptions.yaml   OLM installs what is named here, by its own time
  *   openshift/operators/config.yaml          what the operators do, once their kinds are there
  *   openshift/install.sh                     operators: both, then what the site must have, then
- *                                            the objects; manifests: the objects alone
+ *                                            the objects; manifests: only the objects
  *
  * No channel is named: a catalogue's default is the one for the cluster's own release.  Multus and
  * whereabouts are part of OpenShift.  What a site has installed already is left as it is. */

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* journal: finish or undo what a run was stopped in, as journal_int.h says. */
+/* journal: finish or undo what a run was stopped in.
+ *
+ * journal_int.h says what the file holds.  journal_commit() is the same code for a run and for the
+ * one that finds its journal: each item is looked at before it is touched, so that doing it twice
+ * changes nothing, and what stands in a place but is not what was compared stays.  The list, the
+ * bases and the end of the journal come last, in this order. */
 #include "render/outdir/journal_int.h"
 
 #include "base/mem.h"

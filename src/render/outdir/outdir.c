@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* outdir: files below the user's folder, reached without following a link in it.
+ *
+ * The folder is opened once; each folder on the way to a file is opened by itself with O_NOFOLLOW
+ * from the one before, so that a link, also one that is put there meanwhile, never leads out.  A
+ * new text is written beside its place under another name and is on the disk before it is renamed.
+ * Folders that were made are remembered, for the way back.  Every system call of rendering to the
+ * disk is here: tests/unit/test_outdir_write.c includes this file and lets each of them fail. */
 #include "base/mem.h"
 #include "os/file.h"
 #include "render/outdir/outdir_int.h"

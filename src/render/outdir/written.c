@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* written: what we wrote into a folder, as written_int.h says. */
+/* written: the list of what we wrote into a folder, read and looked up.
+ *
+ * It is a file that people may edit: a line that is not a sum and a sound path is passed over, and
+ * two lines of one path are both believed (written_int.h says why).  Sorted once, then searched. */
 #include "render/outdir/written_int.h"
 
 #include "base/mem.h"

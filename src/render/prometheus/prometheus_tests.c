@@ -6,7 +6,7 @@
  *   near   just on the right side of it, all the time
  *   off    as bad, but the state that the rule is limited to does not hold
  *
- * and must fire for `bad` alone, not before `for` is over and not after `keep` is.  Rules are
+ * and must fire for `bad` only, not before `for` is over and not after `keep` is.  Rules are
  * evaluated once a tick, and a tick has four samples: it is a minute, and five of them in
  * alerts_slow_test.yml, which has the rules that take long. */
 #include "base/str.h"

@@ -10,7 +10,7 @@
  *          SLURM_CPUS_PER_TASK again, which 22.05 had stopped
  *   24.05  topology/block has BlockSizes (it is of 23.11, with other levels and no way for a job to
  *          ask), --segment is new; switch/nvidia_imex is new
- *   24.11  PreemptMode=GANG is for the whole cluster alone (we write it nowhere else); GRES names
+ *   24.11  PreemptMode=GANG is only for the whole cluster (we write it nowhere else); GRES names
  *          keep their case (we write lower case)
  *   25.05  FrontEnd mode removed (never written); topology.yaml is new, topology.conf still read;
  *          blocks may be smaller than BlockSizes

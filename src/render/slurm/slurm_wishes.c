@@ -94,7 +94,7 @@ static void default_partition(struct slurm *c)
     for (size_t i = 0; i < c->s->partition_count; i++)
         if (c->s->partitions[i].is_default)
             return;
-    if (c->s->partition_count > 1) /* of one alone it is clear */
+    if (c->s->partition_count > 1) /* of a single one it is clear */
         render_warn(c->r, &c->s->partitions[0].name, "Set 'default: true' at one of them.",
                     "no partition is the default: Slurm refuses jobs that name none");
 }

@@ -62,7 +62,7 @@ static int64_t site_machines(const struct spec *s)
     return count;
 }
 
-/* Has a machine of the group a name?  That of one alone is its own matter. */
+/* Has a machine of the group a name?  That of a single one is its own matter. */
 static bool group_has_names(const struct spec_node *n)
 {
     return n->hosts || n->count > 1;
@@ -181,7 +181,7 @@ void systemd_place(struct render *r, struct host_plan *p)
         place_tell(r, &p->runs[i]);
 }
 
-/* Is the part before the domain this machine's name alone? */
+/* Is the part before the domain only this machine's name? */
 static bool short_is_own(const struct spec *s, const char *host, size_t len)
 {
     size_t same = 0;
