@@ -22,7 +22,7 @@ from serve_test import STOKER, check, done, part, run, skip
 FAKE = sys.argv[2]
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 LIST = TOP / "tests/prometheus/dashboard-12239.tsv"
-LINT = TOP / "tests/golden/expo/lint-names.txt"
+LINT = TOP / "tests/golden/prom_export/lint-names.txt"
 SCRAPES = 12  # of each target, before anything is asked
 NAMES = ("old", "new", "both")
 FAULTY = 3  # the GPU whose memory fails

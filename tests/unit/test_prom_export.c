@@ -151,7 +151,7 @@ TEST(readings_of_an_h200)
                   "Hostname=\"node-1\",DCGM_FI_DRIVER_VERSION=\"580.159.04\"} 1010\n"));
     CHECK(!has(&b, "NVLINK_BANDWIDTH")); /* unknown: no line, and no family */
     CHECK(!has(&b, "BOARD_POWER"));
-    check_golden("tests/golden/expo/h200.prom", &b);
+    check_golden("tests/golden/prom_export/h200.prom", &b);
 
     write_to(&b, t,
              (struct prom_export_opts){
@@ -200,7 +200,7 @@ TEST(every_metric)
 
     all_rows(t);
     write_to(&b, t, (struct prom_export_opts){ .hostname = "node-1", .names = PROM_EXPORT_BOTH });
-    check_golden("tests/golden/expo/all.prom", &b);
+    check_golden("tests/golden/prom_export/all.prom", &b);
 }
 
 /* ---- jobs */

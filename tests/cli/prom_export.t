@@ -3,7 +3,7 @@
 # Prometheus' own opinion of the agent's text: the golden files of test_prom_export parse, and its
 # linter complains of no name but those of DCGM and node_exporter that are listed.
 . "$(dirname "$0")/lib.sh"
-GOLDEN=$TOP/tests/golden/expo
+GOLDEN=$TOP/tests/golden/prom_export
 
 test_expect 'the list has no name of ours' '
     ! grep -v "^#" "$GOLDEN/lint-names.txt" | grep -v "^DCGM_[A-Z0-9_]*$" | grep -v "^node_[A-Za-z0-9_]*$"
