@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* limits: GPUDirect's conditions, IOMMU, ACS, the kernel's command line. */
+/* kernel_limits: GPUDirect's conditions, IOMMU, ACS, the kernel's command line. */
 #include "hw_box.h"
 
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* place: control groups of both versions, containers, Kubernetes, Slurm. */
+/* runtime_env: control groups of both versions, containers, Kubernetes, Slurm. */
 #include "hw_box.h"
 
 #include "base/str.h"

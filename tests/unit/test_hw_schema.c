@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* schema: every byte of every struct has a row, and what is written reads back. */
+/* hw_schema: every byte of every struct has a row, and what is written reads back. */
 #include "test.h"
 
 #include "base/mem.h"

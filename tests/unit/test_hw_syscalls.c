@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* self: what this machine answers, what a recording of it answers, what never leaves. */
+/* syscalls: what this machine answers, what a recording of it answers, what never leaves. */
 #include "hw_box.h"
 
 #include "base/str.h"

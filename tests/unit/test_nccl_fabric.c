@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nccl_fabric: the network of a port, and what that network is for. */
+/* fabric: the network of a port, and what that network is for. */
 #include "nccl_rails.h"
 
 #include "nccl/nccl_int.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nccl_land: the networks that the search for addresses ends on. */
+/* gid_networks: the networks that the search for addresses ends on. */
 #include "nccl_rails.h"
 
 #include "nccl/nccl_int.h"

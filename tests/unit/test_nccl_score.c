@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nccl_score: what each GPU gets of NCCL's own choice and of ours. */
+/* score: what each GPU gets of NCCL's own choice and of ours. */
 #include "nccl_rails.h"
 
 #include "nccl/nccl_int.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nccl_want: the ports that should be used, and why others should not. */
+/* wanted_ports: the ports that should be used, and why others should not. */
 #include "nccl_rails.h"
 
 #include "nccl/nccl_int.h"

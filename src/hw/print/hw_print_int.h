@@ -49,7 +49,7 @@ int show_path_rank(const char *path);
 /* "5" from "32.0 GT/s PCIe": the PCIe generation; unknown for a speed we do not know. */
 struct maybe show_pcie_gen(const char *speed);
 
-/* The sections (hw_print_gpu.c, hw_print_net.c, show_disk.c). */
+/* The sections (hw_print_gpu.c, hw_print_net.c). */
 void show_gpus(struct hw_print *s);
 void show_rdma(struct hw_print *s);
 void show_nets(struct hw_print *s);

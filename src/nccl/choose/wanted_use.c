@@ -5,7 +5,7 @@
  * serve them as well.  They also go over the network for training where that is one flat network
  * for everything, and then say nothing against its ports.  So the use of a layer's ports is
  * believed unless they by themselves would serve the GPUs better than all ports without such a use,
- * and  * look like the fabric of the GPUs: several cards on one network, a card for each GPU, or by
+ * and look like the fabric of the GPUs: several cards on one network, a card for each GPU, or by
  * far more bandwidth.  Ports in such doubt count as if they had no other use: NCCL's own choice is
  * then scored with them, and nothing is named in their place. */
 #include "nccl/nccl_int.h"
