@@ -249,14 +249,6 @@ static enum rc map_read(struct model *m, struct lists *l, const struct json *map
     return RC_OK;
 }
 
-/* Where no extra_special_tokens are left, the older name's are. */
-static enum rc additional_read(struct model *m, struct lists *l, struct err *err)
-{
-    if (l->extra_given || !is_given(l->additional))
-        return RC_OK;
-    return extra_read(m, l, l->additional_file, "additional_special_tokens", l->additional, err);
-}
-
 /* ---- listed by id ---- */
 static enum rc listed_one(struct model *m, const struct lists *l, const struct json *v,
                           bool decoder, struct tok_token *out, struct err *err)
@@ -350,8 +342,11 @@ enum rc config_special(struct model *m, const struct json *cfg, const struct jso
     named_init(m, &l.map);
     if (config_read(m, &l, cfg, err) || map_read(m, &l, map, err))
         return err->code;
-    if (listed_read(m, &l, decoder ? decoder : added, decoder != NULL, err) ||
-        additional_read(m, &l, err))
+    if (listed_read(m, &l, decoder ? decoder : added, decoder != NULL, err))
+        return err->code;
+    /* where no extra_special_tokens are left, the older name's are */
+    if (!l.extra_given && is_given(l.additional) &&
+        extra_read(m, &l, l.additional_file, "additional_special_tokens", l.additional, err))
         return err->code;
     lists_join(m, &l);
     return RC_OK;

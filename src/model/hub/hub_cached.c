@@ -91,11 +91,6 @@ static void find_ref(const struct hub_cache *c, const char *commit, char *out, s
     free(names);
 }
 
-static bool is_complete(const char *dir, const struct cache_tally *t)
-{
-    return hub_is_whole(dir) && !t->broken && t->shards >= t->shards_want;
-}
-
 static size_t list_repo(const struct hub_name *name, struct hub_listed *out, size_t max)
 {
     struct hub_cache c;
@@ -119,7 +114,7 @@ static size_t list_repo(const struct hub_name *name, struct hub_listed *out, siz
             (void)str_copy(l->commit, sizeof(l->commit), commits[i]->d_name);
             find_ref(&c, l->commit, l->revision, sizeof(l->revision));
             l->bytes = t.bytes;
-            l->whole = is_complete(l->dir, &t);
+            l->whole = hub_is_whole(l->dir) && !t.broken && t.shards >= t.shards_want;
             count++;
         }
         free(commits[i]);

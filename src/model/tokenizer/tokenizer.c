@@ -125,6 +125,14 @@ const struct added *added_of_id(const struct tokenizer *t, uint32_t id)
     return NULL;
 }
 
+struct added *added_of_text(const struct tokenizer *t, const char *text, size_t len)
+{
+    for (size_t i = 0; i < t->added_count; i++)
+        if (t->added[i].len == len && !memcmp(t->added[i].content, text, len))
+            return &t->added[i];
+    return NULL;
+}
+
 const char *tokenizer_token(const struct tokenizer *t, uint32_t id)
 {
     const struct vocab_entry *e = vocab_get(&t->vocab, id);
@@ -136,14 +144,11 @@ const char *tokenizer_token(const struct tokenizer *t, uint32_t id)
 bool tokenizer_id(const struct tokenizer *t, const char *token, uint32_t *out)
 {
     size_t len = strlen(token);
+    const struct added *a = added_of_text(t, token, len);
 
-    for (size_t i = 0; i < t->added_count; i++) {
-        if (t->added[i].len == len && !memcmp(t->added[i].content, token, len)) {
-            *out = t->added[i].id;
-            return true;
-        }
-    }
-    return tok_model_id(t, token, len, out);
+    if (a)
+        *out = a->id;
+    return a || tok_model_id(t, token, len, out);
 }
 
 const char *tokenizer_kind(const struct tokenizer *t)

@@ -366,7 +366,9 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
 uint32_t tok_unclean(const struct tok_clean *c, uint32_t at);
 
 /* ---- tokenizer.c */
-const struct added *added_of_id(const struct tokenizer *t, uint32_t id); /* NULL: none */
+/* NULL: none. */
+const struct added *added_of_id(const struct tokenizer *t, uint32_t id);
+struct added *added_of_text(const struct tokenizer *t, const char *text, size_t len);
 /* tokenizer_load() of a text; `name` is for messages. */
 enum rc tokenizer_parse(const char *json, size_t len, const char *name,
                         const struct tok_rules *rules, struct tokenizer **out,

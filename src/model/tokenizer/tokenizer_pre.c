@@ -144,14 +144,6 @@ static void metaspace_range(struct tok_scratch *s, const struct pre *p, struct t
     add_range(&s->splits_alt, begin, s->alt.n);
 }
 
-static void metaspace_splits(struct tok_scratch *s, const struct pre *p)
-{
-    for (size_t i = 0; i < s->splits.n; i++)
-        metaspace_range(s, p, s->splits.v[i]);
-    tok_swap(s);
-    swap_splits(s);
-}
-
 void tok_pretokenize(const struct pre *steps, size_t count, struct tok_scratch *s)
 {
     s->splits.n = s->splits_alt.n = 0;
@@ -168,7 +160,10 @@ void tok_pretokenize(const struct pre *steps, size_t count, struct tok_scratch *
             split_class(s, tok_is_punct, steps[i].behavior);
             break;
         case PRE_METASPACE:
-            metaspace_splits(s, &steps[i]);
+            for (size_t k = 0; k < s->splits.n; k++)
+                metaspace_range(s, &steps[i], s->splits.v[k]);
+            tok_swap(s);
+            swap_splits(s);
             break;
         }
     }

@@ -24,13 +24,6 @@ static bool read_u32(const struct json *v, int64_t below, uint32_t *out)
     return true;
 }
 
-static const struct json *special_ids(const struct json *specials, const char *name)
-{
-    const struct json *ids = json_get(json_get(specials, name), "ids");
-
-    return ids && ids->type == JSON_ARR ? ids : NULL;
-}
-
 static enum rc bad_part(const char *list, size_t i, const char *what, struct err *err)
 {
     return err_set(err, RC_PARSE, "member 'post_processor.%s[%zu]' %s", list, i, what);
@@ -52,8 +45,8 @@ static enum rc read_part(struct template *m, const struct json *v, const struct 
         return add_part(m, (struct template_part){ *id == 'A' ? PART_A : PART_B, (uint8_t)type, 0 },
                         err);
     }
-    ids = special_ids(specials, id);
-    if (!ids)
+    ids = json_get(json_get(specials, id), "ids");
+    if (!ids || ids->type != JSON_ARR)
         return bad_part(list, i, "is missing in special_tokens", err);
     for (const struct json *n = ids->first; n; n = n->next) {
         struct template_part p = { .kind = PART_SPECIAL, .type = (uint8_t)type };

@@ -156,14 +156,6 @@ static void list_specials(const struct tokenizer *t, const struct tok_rules *r,
             out->v[out->count++] = camembert[i];
 }
 
-static struct added *added_with(struct tokenizer *t, const struct added *a)
-{
-    for (size_t i = 0; i < t->added_count; i++)
-        if (t->added[i].len == a->len && !memcmp(t->added[i].content, a->content, a->len))
-            return &t->added[i];
-    return NULL;
-}
-
 /* The reference looks for the normalised form in the normalised text. */
 static void normalize_pattern(struct tokenizer *t, struct tok_scratch *s, struct added *a)
 {
@@ -195,7 +187,7 @@ static enum rc add_one(struct tokenizer *t, struct tok_scratch *s, const struct 
                        .rstrip = k->rstrip,
                        .normalized = k->normalized,
                        .special = k->special };
-    struct added *same = added_with(t, &a);
+    struct added *same = added_of_text(t, a.content, a.len);
 
     if (!a.len)
         return RC_OK;

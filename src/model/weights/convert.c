@@ -60,14 +60,13 @@ static const char *last_part(const char *path)
 static enum rc shards_add(struct conversion *c, const char *dir, const struct json *map,
                           struct err *err)
 {
-    if (!map || map->type != JSON_OBJ || !map->count)
-        return err_set(err, RC_PARSE, "'weight_map' is not an object with tensors");
-    if (map->count > ST_TENSORS_MAX)
-        return err_set(err, RC_LIMIT, "'weight_map' has more than %d tensors", ST_TENSORS_MAX);
+    enum rc rc = st_index_check(map, err);
+
+    if (rc)
+        return rc;
     for (const struct json *v = map->first; v; v = v->next) {
         const char *name = json_str(v);
         size_t i = 0;
-        enum rc rc;
 
         if (!st_shard_name_ok(name))
             return err_set(err, RC_PARSE, "'weight_map' gives no file name for tensor '%.200s'",
@@ -208,23 +207,9 @@ static enum rc fill_tensor(void *arg, size_t i, uint64_t first, void *out, size_
                            count / size, out, &c->span, err);
 }
 
-static void conversion_release(struct conversion *c)
-{
-    for (size_t i = 0; i < c->files_count; i++)
-        torch_file_close(&c->files[i]);
-    free(c->files);
-    free(c->list);
-    free(c->from);
-    free(c->sorted);
-    free(c->span);
-}
-
 bool torch_found(const char *dir)
 {
-    char path[FILE_PATH_MAX];
-
-    return (!file_join(path, sizeof(path), dir, one_name, NULL) && file_exists(path)) ||
-           (!file_join(path, sizeof(path), dir, index_name, NULL) && file_exists(path));
+    return file_exists_in(dir, one_name) || file_exists_in(dir, index_name);
 }
 
 enum rc torch_convert(const char *dir, size_t *out_count,
@@ -251,6 +236,12 @@ enum rc torch_convert(const char *dir, size_t *out_count,
         rc = st_write(to, c.list, c.count, &from, err);
     if (!rc)
         *out_count = c.count;
-    conversion_release(&c);
+    for (size_t i = 0; i < c.files_count; i++)
+        torch_file_close(&c.files[i]);
+    free(c.files);
+    free(c.list);
+    free(c.from);
+    free(c.sorted);
+    free(c.span);
     return rc;
 }

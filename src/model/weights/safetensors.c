@@ -297,6 +297,15 @@ bool st_shard_name_ok(const char *name)
     return name && name[0] && name[0] != '.' && !strchr(name, '/') && strlen(name) <= 255;
 }
 
+enum rc st_index_check(const struct json *map, struct err *err)
+{
+    if (!map || map->type != JSON_OBJ || !map->count)
+        return err_set(err, RC_PARSE, "'weight_map' is not an object with tensors");
+    if (map->count > ST_TENSORS_MAX)
+        return err_set(err, RC_LIMIT, "'weight_map' has more than %d tensors", ST_TENSORS_MAX);
+    return RC_OK;
+}
+
 static enum rc shard_find(struct st *s, const char *dir, const char *name, size_t *out,
                           struct err *err)
 {
@@ -324,10 +333,9 @@ static enum rc index_open(struct st *s, const char *dir, const struct json *map,
     size_t shard;
     enum rc rc;
 
-    if (!map || map->type != JSON_OBJ || !map->count)
-        return err_set(err, RC_PARSE, "'weight_map' is not an object with tensors");
-    if (map->count > ST_TENSORS_MAX)
-        return err_set(err, RC_LIMIT, "'weight_map' has more than %d tensors", ST_TENSORS_MAX);
+    rc = st_index_check(map, err);
+    if (rc)
+        return rc;
     for (const struct json *v = map->first; v; v = v->next) {
         if (!st_shard_name_ok(json_str(v)))
             return err_set(err, RC_PARSE, "'weight_map' gives no file name for tensor '%.200s'",

@@ -7,6 +7,9 @@
 enum rc st_open_file(const char *path, struct st **out, struct err *err) MUST_USE;
 size_t st_shards(const struct st *s); /* files */
 const char *st_shard_path(const struct st *s, size_t i);
+/* Is `map` the weight_map of an index: an object with tensors, not too many? */
+struct json;
+enum rc st_index_check(const struct json *map, struct err *err) MUST_USE;
 /* A shard is a file beside the index: its name must not lead elsewhere.  NULL is none. */
 bool st_shard_name_ok(const char *name);
 size_t st_dtype_bytes(enum st_dtype d);
