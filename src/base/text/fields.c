@@ -158,12 +158,9 @@ void fields_write_report(struct buf *out, const struct field_table *t, const voi
 {
     struct json_out w;
 
-    json_out_init(&w, out, 2);
-    json_obj(&w);
-    json_kv_str(&w, "schema", t->name);
+    json_doc(&w, out, t->name);
     fields_write_members(&w, t, obj);
-    json_obj_end(&w);
-    buf_addc(out, '\n');
+    json_doc_end(&w);
 }
 
 /* ---- text ---- */

@@ -6,6 +6,8 @@
 #include "cmd/plan/plan_cmd_int.h"
 #include "os/file.h"
 
+#include <assert.h>
+
 extern const struct cmd cmd_plan;
 
 enum rc plan_read_model(const char *name, struct plan_model *out, struct err *err)
@@ -57,11 +59,7 @@ static FIELD_TABLE(config_table, "configuration", S, config_fields);
 
 void plan_json_config(struct json_out *w, const struct plan_config *c)
 {
-    struct buf text = { 0 };
-
-    plan_config_text(c, &text);
-    json_kv_str(w, "text", buf_str(&text));
-    buf_release(&text);
+    json_kv_str(w, "text", TEXT_CONFIG(c));
     fields_write_members(w, &config_table, c);
 }
 
@@ -84,16 +82,29 @@ enum rc plan_write_out(struct cmd_ctx *ctx, const struct buf *text, const char *
     return RC_OK;
 }
 
-void plan_digits(struct buf *out, uint64_t v)
+const char *text_digits(uint64_t v, char out[FIELD_TEXT_MAX])
 {
-    char text[32];
+    char text[FIELD_TEXT_MAX], *p = out;
     int len = snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
 
     for (int i = 0; i < len; i++) {
         if (i && (len - i) % 3 == 0)
-            buf_addc(out, ',');
-        buf_addc(out, text[i]);
+            *p++ = ',';
+        *p++ = text[i];
     }
+    *p = 0;
+    return out;
+}
+
+const char *text_config(const struct plan_config *c, char out[CONFIG_TEXT_MAX])
+{
+    struct buf text = { 0 };
+
+    plan_config_text(c, &text);
+    assert(text.len < CONFIG_TEXT_MAX);
+    memcpy(out, buf_str(&text), text.len + 1);
+    buf_release(&text);
+    return out;
 }
 
 /* ---- models ---- */

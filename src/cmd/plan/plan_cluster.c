@@ -309,7 +309,7 @@ struct size_row {
     double tokens;
     int64_t least_gpus, gpus; /* 0: none holds it, none is in time */
     struct plan_range days, usd;
-    char config[160];
+    char config[CONFIG_TEXT_MAX];
 };
 
 struct sizes_opts {
@@ -360,7 +360,6 @@ static enum rc size_row(const struct run_request *a, const char *name, double da
     struct plan_size_want w = { .best = a->want };
     const struct plan_bill *bill = &r->timed.campaign.bill[PLAN_ON_DEMAND];
     struct err late = { 0 }; /* that none is, or holds the job, is no error here */
-    struct buf text = { 0 };
 
     r->days = r->usd = none;
     if (plan_model_by_name(name, &r->model, err) || plan_model_counts(&r->model, &r->counts, err))
@@ -377,9 +376,7 @@ static enum rc size_row(const struct run_request *a, const char *name, double da
     r->gpus = r->timed.cluster.gpus;
     r->days = r->timed.campaign.days;
     r->usd = bill->known ? bill->usd : none;
-    plan_config_text(&r->timed.best.config, &text);
-    (void)str_copy(r->config, sizeof(r->config), buf_str(&text));
-    buf_release(&text);
+    (void)text_config(&r->timed.best.config, r->config);
     return RC_OK;
 }
 

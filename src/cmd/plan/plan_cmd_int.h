@@ -33,8 +33,12 @@ struct plan_machine_want;
 /* What `plan machine` prints for it. */
 enum rc machine_answer(struct cmd_ctx *ctx, const struct plan_machine_want *w, bool json,
                        struct err *err) MUST_USE;
-/* "70,553,706,496" */
-void plan_digits(struct buf *out, uint64_t v);
+/* As text, in a buffer of its own for one expression: "70,553,706,496"; "tp8 pp4 dp2 zero1". */
+enum { CONFIG_TEXT_MAX = 320 };
+const char *text_digits(uint64_t v, char out[FIELD_TEXT_MAX]);
+const char *text_config(const struct plan_config *c, char out[CONFIG_TEXT_MAX]);
+#define TEXT_DIGITS(v) text_digits((v), (char[FIELD_TEXT_MAX]){ 0 })
+#define TEXT_CONFIG(c) text_config((c), (char[CONFIG_TEXT_MAX]){ 0 })
 /* The members of a configuration, its text first, into the object that is open. */
 void plan_json_config(struct json_out *w, const struct plan_config *c);
 

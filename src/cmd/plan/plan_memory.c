@@ -327,28 +327,20 @@ static void one_stage(const struct memory_job *j, int32_t i, struct plan_memory_
 static void print_head(struct cmd_ctx *ctx, const struct memory_job *j)
 {
     const struct plan_model *m = &j->model;
-    struct buf text = { 0 };
 
-    plan_digits(&text, j->counts.total);
     term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", m->name);
-    buf_addf(&ctx->out, ": %s parameters", buf_str(&text));
-    if (m->experts) {
-        buf_reset(&text);
-        plan_digits(&text, j->counts.active);
-        buf_addf(&ctx->out, " (%s active)", buf_str(&text));
-    }
+    buf_addf(&ctx->out, ": %s parameters", TEXT_DIGITS(j->counts.total));
+    if (m->experts)
+        buf_addf(&ctx->out, " (%s active)", TEXT_DIGITS(j->counts.active));
     if (m->sample_params)
         buf_addf(&ctx->out, ", %.4g MB of activations a sample\n", m->sample_bytes / 1e6);
     else
         buf_addf(&ctx->out, ", %lld layers of %lld\n", (long long)m->layers, (long long)m->hidden);
-    buf_reset(&text);
-    plan_config_text(&j->config, &text);
     buf_addf(&ctx->out, "%lld x %s: %s", (long long)j->cluster.gpus, j->cluster.gpu.name,
-             buf_str(&text));
+             TEXT_CONFIG(&j->config));
     if (!m->sample_params)
         buf_addf(&ctx->out, ", sequences of %lld", (long long)j->config.seq);
     buf_adds(&ctx->out, "\n\n");
-    buf_release(&text);
 }
 
 static void print_kinds(struct cmd_ctx *ctx, const struct memory_job *j,
@@ -435,7 +427,6 @@ static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
 {
     double limit = (double)j->job.limit / GIB, total = (double)j->memory.total / GIB;
     struct plan_fix fix = { 0 };
-    struct buf text = { 0 };
 
     buf_addc(&ctx->out, '\n');
     term_text(&ctx->out_term, &ctx->out, j->fits ? COLOUR_GREEN : COLOUR_RED,
@@ -461,10 +452,8 @@ static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
     buf_addf(&ctx->out, "The cheapest change%s:\n", fix.steps > 1 ? "s" : "");
     for (size_t i = 0; i < fix.steps; i++)
         buf_addf(&ctx->out, "  %zu. %s\n", i + 1, fix.step[i]);
-    plan_config_text(&fix.config, &text);
-    buf_addf(&ctx->out, "Then %s takes %.1f GiB.\n", buf_str(&text),
+    buf_addf(&ctx->out, "Then %s takes %.1f GiB.\n", TEXT_CONFIG(&fix.config),
              (double)fix.memory.total / GIB);
-    buf_release(&text);
 }
 
 static void print_text(struct cmd_ctx *ctx, const struct memory_job *j, bool parts)

@@ -448,21 +448,18 @@ void print_request(struct cmd_ctx *ctx, const struct run_request *a)
     const struct plan_best *b = &a->best;
     const struct plan_config *c = &b->config;
     double step_tokens = (double)c->micro_batch * c->grad_acc * c->dp * (double)c->seq;
-    char p[FIELD_TEXT_MAX], q[FIELD_TEXT_MAX], r[FIELD_TEXT_MAX];
-    struct buf text = { 0 };
 
     if (a->planned)
         train_spec_print(ctx, a->planned);
     term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", a->model.name);
-    buf_addf(&ctx->out, ": %s parameters", text_short((double)a->counts.total, p));
+    buf_addf(&ctx->out, ": %s parameters", TEXT_SHORT((double)a->counts.total));
     if (a->model.experts)
-        buf_addf(&ctx->out, " (%s active)", text_short((double)a->counts.active, p));
+        buf_addf(&ctx->out, " (%s active)", TEXT_SHORT((double)a->counts.active));
     buf_addf(&ctx->out, " on %lld x %s, sequences of %lld\n", (long long)cl->gpus, cl->gpu.name,
              (long long)c->seq);
-    plan_config_text(c, &text);
-    buf_addf(&ctx->out, "%s\n", buf_str(&text));
-    buf_addf(&ctx->out, "%s a step of %s tokens, %s tokens/s", text_time(b->time.step_s, p),
-             text_short(step_tokens, q), text_short(step_tokens / b->time.step_s, r));
+    buf_addf(&ctx->out, "%s\n", TEXT_CONFIG(c));
+    buf_addf(&ctx->out, "%s a step of %s tokens, %s tokens/s", TEXT_TIME(b->time.step_s),
+             TEXT_SHORT(step_tokens), TEXT_SHORT(step_tokens / b->time.step_s));
     if (!c->lora_rank) /* adapters skip a third of the FLOPs it counts */
         buf_addf(&ctx->out, ", %.0f %% MFU (%s attention)", 100 * b->time.mfu,
                  plan_flops_names[b->time.flops]);
@@ -475,7 +472,6 @@ void print_request(struct cmd_ctx *ctx, const struct run_request *a)
         buf_adds(&ctx->out, "By this count it does not fit: 'stoker plan memory' explains each "
                             "byte.\n");
     buf_addc(&ctx->out, '\n');
-    buf_release(&text);
 }
 
 void request_json_model(struct json_out *w, const void *request)
@@ -500,12 +496,9 @@ static FIELD_TABLE(best_table, "best", S, best_fields);
 void request_json_best(struct json_out *w, const void *request)
 {
     const struct run_request *a = request;
-    struct buf text = { 0 };
 
-    plan_config_text(&a->best.config, &text);
     json_kv_str(w, "gpu", a->cluster.gpu.name);
     json_kv_int(w, "gpus", a->cluster.gpus);
-    json_kv_str(w, "config", buf_str(&text));
+    json_kv_str(w, "config", TEXT_CONFIG(&a->best.config));
     fields_write_members(w, &best_table, a);
-    buf_release(&text);
 }

@@ -297,7 +297,6 @@ static enum rc nothing_fits(const struct train_job *j, struct err *err)
 {
     const struct plan_case *k = &j->cases[0];
     const struct plan_found *f = &k->found;
-    struct buf text = { 0 };
     int64_t more;
 
     if (!f->tried) {
@@ -305,7 +304,6 @@ static enum rc nothing_fits(const struct train_job *j, struct err *err)
         return err_set(err, RC_USAGE, "there is no configuration for %lld GPUs and a batch of %lld",
                        (long long)k->cluster.gpus, (long long)j->batch);
     }
-    plan_config_text(&f->least.config, &text);
     more = plan_enough_gpus(&k->space);
     if (more) /* what was given is not proposed */
         err_hint(err, "On %lld GPUs something fits%s%s.", (long long)more,
@@ -314,12 +312,10 @@ static enum rc nothing_fits(const struct train_job *j, struct err *err)
     else
         err_hint(err, "GPUs with more memory%s or a shorter --seq would help.",
                  k->space.offload ? "" : ", --offload");
-    err_set(err, RC_LIMIT,
-            "none of %llu configurations fits: the leanest, %s, takes %.1f GiB of %.1f",
-            (unsigned long long)f->tried, buf_str(&text), (double)f->least.memory / GIB,
-            (double)k->space.limit / GIB);
-    buf_release(&text);
-    return RC_LIMIT;
+    return err_set(err, RC_LIMIT,
+                   "none of %llu configurations fits: the leanest, %s, takes %.1f GiB of %.1f",
+                   (unsigned long long)f->tried, TEXT_CONFIG(&f->least.config),
+                   (double)f->least.memory / GIB, (double)k->space.limit / GIB);
 }
 
 static enum rc read_config(const struct train_job *j, const char *option, const char *text,
@@ -344,7 +340,7 @@ static enum rc print_flags(struct cmd_ctx *ctx, const struct train_opts *o,
     enum plan_framework f = (enum plan_framework)plan_name_place(plan_framework_names, o->flags, 0);
     const struct plan_cluster *cl = &j->cases[j->chosen].cluster;
     int64_t nodes, each, machine = cl->machine_gpus ? cl->machine_gpus : cl->node_gpus;
-    struct buf text = { 0 }, config = { 0 };
+    struct buf text = { 0 };
     struct json_out w;
 
     if (!plan_launch_shape(cl, choice, &nodes, &each)) {
@@ -359,15 +355,13 @@ static enum rc print_flags(struct cmd_ctx *ctx, const struct train_opts *o,
     if (!o->json) {
         buf_add(&ctx->out, buf_str(&text), text.len);
     } else {
-        plan_config_text(choice, &config);
         json_doc(&w, &ctx->out, "stoker.plan-flags/1");
         json_kv_str(&w, "framework", o->flags);
         json_kv_str(&w, "version", plan_framework_versions[f]);
-        json_kv_str(&w, "config", buf_str(&config));
+        json_kv_str(&w, "config", TEXT_CONFIG(choice));
         json_kv_str(&w, "text", buf_str(&text));
         json_doc_end(&w);
     }
-    buf_release(&config);
     buf_release(&text);
     return RC_OK;
 }

@@ -10,12 +10,10 @@ static void print_title(struct cmd_ctx *ctx, const struct train_job *j, const ch
                         const struct plan_config *c, const struct plan_figures *f)
 {
     const struct plan_case *k = &j->cases[j->chosen];
-    struct buf text = { 0 };
 
-    plan_config_text(c, &text);
     if (*what)
         buf_addf(&ctx->out, "%s: ", what);
-    term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", buf_str(&text));
+    term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", TEXT_CONFIG(c));
     buf_addf(&ctx->out,
              "\n%.3f s a step, %.0f tokens/s, MFU %.1f %%, HFU %.1f %%, %.1f GiB of %.1f%s",
              f->time.step_s, f->time.tokens_s, 100 * f->time.mfu, 100 * f->time.hfu,
@@ -26,7 +24,6 @@ static void print_title(struct cmd_ctx *ctx, const struct train_job *j, const ch
     if (j->goal.tokens > 0 && f->dollars > 0)
         buf_addf(&ctx->out, ", $%.0f%s", f->dollars, f->misses_budget ? " (too much)" : "");
     buf_adds(&ctx->out, "\n");
-    buf_release(&text);
 }
 
 static void print_parts(struct cmd_ctx *ctx, const struct plan_figures *f)
@@ -105,11 +102,7 @@ static void print_kinds(struct cmd_ctx *ctx, const struct train_job *j, const st
 static void json_figures(struct json_out *w, const struct plan_config *c,
                          const struct plan_figures *f)
 {
-    struct buf text = { 0 };
-
-    plan_config_text(c, &text);
-    json_kv_str(w, "config", buf_str(&text));
-    buf_release(&text);
+    json_kv_str(w, "config", TEXT_CONFIG(c));
     fields_write_members(w, &train_time_table, f);
     json_kv_bool(w, "fits", f->fits);
     json_kv_int(w, "memory_bytes", (int64_t)f->memory.total);
@@ -129,9 +122,7 @@ static void json_figures(struct json_out *w, const struct plan_config *c,
 static void json_begin(struct json_out *w, struct cmd_ctx *ctx, const struct train_job *j,
                        const char *schema)
 {
-    json_out_init(w, &ctx->out, 2);
-    json_obj(w);
-    json_kv_str(w, "schema", schema);
+    json_doc(w, &ctx->out, schema);
     json_kv_str(w, "model", j->model.name);
     json_kv_str(w, "gpu", j->cases[0].cluster.gpu.name);
     json_kv_int(w, "gpus", j->cases[0].cluster.gpus);
@@ -145,36 +136,32 @@ void train_explain(struct cmd_ctx *ctx, const struct train_job *j, const struct 
     const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_pick *choice = plan_choice(&k->found);
     struct plan_figures f, best;
-    struct buf text = { 0 }, digits = { 0 };
+    struct buf text = { 0 };
     struct json_out w;
 
     plan_case_figures(k, &j->goal, c, &f);
     plan_case_figures(k, &j->goal, &choice->config, &best);
-    plan_config_text(&choice->config, &text);
     if (json) {
         json_begin(&w, ctx, j, "stoker.plan-explain/1");
         json_figures(&w, c, &f);
         json_kv_int(&w, "better", (int64_t)k->found.better);
         json_kv_int(&w, "fit", (int64_t)k->found.fit);
-        json_kv_str(&w, "choice", buf_str(&text));
-        json_obj_end(&w);
-        buf_addc(&ctx->out, '\n');
+        json_kv_str(&w, "choice", TEXT_CONFIG(&choice->config));
+        json_doc_end(&w);
     } else {
         print_title(ctx, j, "", c, &f);
         print_parts(ctx, &f);
         print_kinds(ctx, j, c);
-        plan_digits(&digits, k->found.better);
-        buf_addf(&ctx->out, "\n%s of the configurations that fit are faster. ", buf_str(&digits));
-        buf_addf(&ctx->out, "The choice is %s", buf_str(&text));
-        buf_addf(&ctx->out, ": %.1f %% %s.\n", 100 * fabs(best.time.step_s / f.time.step_s - 1),
+        buf_addf(&ctx->out,
+                 "\n%s of the configurations that fit are faster. The choice is %s: %.1f %% %s.\n",
+                 TEXT_DIGITS(k->found.better), TEXT_CONFIG(&choice->config),
+                 100 * fabs(best.time.step_s / f.time.step_s - 1),
                  best.time.step_s < f.time.step_s ? "faster" : "slower");
-        buf_reset(&text);
         train_differences(&best.time, &f.time, &text);
         buf_addf(&ctx->out, "Against it: %s.\n", buf_str(&text));
         print_fp32(ctx, &k->cluster.gpu, c->precision);
     }
     buf_release(&text);
-    buf_release(&digits);
 }
 
 static void compare_table(struct cmd_ctx *ctx, const struct plan_figures *a,
@@ -231,8 +218,7 @@ void train_compare(struct cmd_ctx *ctx, const struct train_job *j, const struct 
         json_kv_obj(&w, "b");
         json_figures(&w, b, &fb);
         json_obj_end(&w);
-        json_obj_end(&w);
-        buf_addc(&ctx->out, '\n');
+        json_doc_end(&w);
         return;
     }
     print_title(ctx, j, "A", a, &fa);

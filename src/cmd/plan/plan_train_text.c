@@ -37,11 +37,7 @@ FIELD_TABLE(train_cost_table, "cost", S, cost_fields);
 /* ---- pieces ---- */
 static void config_cell(struct table *t, enum table_colour colour, const struct plan_config *c)
 {
-    struct buf text = { 0 };
-
-    plan_config_text(c, &text);
-    table_cell(t, colour, "%s", buf_str(&text));
-    buf_release(&text);
+    table_cell(t, colour, "%s", TEXT_CONFIG(c));
 }
 
 static void add_dollars(struct buf *out, double v)
@@ -99,16 +95,11 @@ void train_differences(const struct plan_time *a, const struct plan_time *b, str
 static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
 {
     const struct plan_case *k = &j->cases[j->chosen];
-    struct buf text = { 0 };
 
-    plan_digits(&text, j->counts.total);
     term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", j->model.name);
-    buf_addf(&ctx->out, ": %s parameters", buf_str(&text));
-    if (j->model.experts) {
-        buf_reset(&text);
-        plan_digits(&text, j->counts.active);
-        buf_addf(&ctx->out, " (%s active)", buf_str(&text));
-    }
+    buf_addf(&ctx->out, ": %s parameters", TEXT_DIGITS(j->counts.total));
+    if (j->model.experts)
+        buf_addf(&ctx->out, " (%s active)", TEXT_DIGITS(j->counts.active));
     buf_addf(&ctx->out, ", %lld layers of %lld\n", (long long)j->model.layers,
              (long long)j->model.hidden);
     buf_addf(&ctx->out,
@@ -118,7 +109,6 @@ static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
              k->cluster.net_bytes_s * 8e-9, (long long)j->batch, (long long)j->base.seq,
              j->batch_usual ? " (usual of this size; --batch sets it)" : "",
              k->space.base.profile.fused ? "fused" : "eager");
-    buf_release(&text);
 }
 
 /* What to do, first. */
@@ -126,12 +116,11 @@ static void print_sentence(struct cmd_ctx *ctx, const struct train_job *j)
 {
     const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_config *c = &plan_choice(&k->found)->config;
-    struct buf text = { 0 }, line = { 0 };
+    struct buf line = { 0 };
     struct plan_figures f;
 
     plan_case_figures(k, &j->goal, c, &f);
-    plan_config_text(c, &text);
-    buf_addf(&line, "Run %s on %lld x %s: %s a step, %.1f of %.1f GiB", buf_str(&text),
+    buf_addf(&line, "Run %s on %lld x %s: %s a step, %.1f of %.1f GiB", TEXT_CONFIG(c),
              (long long)k->cluster.gpus, k->cluster.gpu.name, TEXT_TIME(f.time.step_s),
              (double)f.memory.total / GIB, (double)k->cluster.gpu.mem_bytes / GIB);
     if (j->goal.tokens > 0)
@@ -149,7 +138,6 @@ static void print_sentence(struct cmd_ctx *ctx, const struct train_job *j)
                  j->goal.days, j->goal.days > 1 ? "s" : "");
     term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
     buf_addc(&ctx->out, '\n');
-    buf_release(&text);
     buf_release(&line);
 }
 
@@ -166,32 +154,24 @@ static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
 {
     const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_found *f = &k->found;
-    struct buf tried = { 0 }, fit = { 0 }, rules = { 0 };
+    struct buf rules = { 0 }, line = { 0 };
 
-    plan_digits(&tried, f->tried);
-    plan_digits(&fit, f->fit);
     buf_addf(&ctx->out, "%s configurations, %s fit in %.1f GiB (%.0f %% kept free).\n",
-             buf_str(&tried), buf_str(&fit), (double)k->space.limit / GIB, j->free_percent);
-    for (int i = 1; i < PLAN_RULES; i++) {
-        struct buf n = { 0 };
-
-        if (!f->excluded[i])
-            continue;
-        plan_digits(&n, f->excluded[i]);
-        buf_addf(&rules, "%s%s %s", rules.len ? ", " : "", plan_rule_names[i], buf_str(&n));
-        buf_release(&n);
-    }
+             TEXT_DIGITS(f->tried), TEXT_DIGITS(f->fit), (double)k->space.limit / GIB,
+             j->free_percent);
+    for (int i = 1; i < PLAN_RULES; i++)
+        if (f->excluded[i])
+            buf_addf(&rules, "%s%s %s", rules.len ? ", " : "", plan_rule_names[i],
+                     TEXT_DIGITS(f->excluded[i]));
     if (f->excluded[PLAN_RULE_PP_EVEN] && !has_pipelines(f))
         buf_addf(&rules, " (--split cost lets stages of %lld layers be uneven)",
                  (long long)j->model.layers);
     if (rules.len && j->rules) {
-        buf_reset(&tried);
-        buf_addf(&tried, "Refused, by rule: %s.", buf_str(&rules));
-        term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&tried));
+        buf_addf(&line, "Refused, by rule: %s.", buf_str(&rules));
+        term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
     }
     buf_addc(&ctx->out, '\n');
-    buf_release(&tried);
-    buf_release(&fit);
+    buf_release(&line);
     buf_release(&rules);
 }
 
@@ -364,19 +344,16 @@ static void print_front(struct cmd_ctx *ctx, const struct train_job *j)
     for (size_t i = 0; i < n; i += step) {
         const struct plan_point *p = &points[i];
         const struct plan_cluster *cl = &j->cases[p->cluster].cluster;
-        struct buf text = { 0 };
 
-        plan_config_text(&p->pick->config, &text);
         table_row(t);
         if (j->count > 1)
             table_cell(t, COLOUR_NONE, "%lld x %s: %s", (long long)cl->gpus, cl->gpu.alias,
-                       buf_str(&text));
+                       TEXT_CONFIG(&p->pick->config));
         else
-            table_cell(t, COLOUR_NONE, "%s", buf_str(&text));
+            config_cell(t, COLOUR_NONE, &p->pick->config);
         table_cell(t, COLOUR_NONE, "%.0f", 1 / p->token_s);
         table_cell(t, COLOUR_NONE, "%.1f", p->headroom / GIB);
         dollars_cell(t, p->dollars * 1e9, false);
-        buf_release(&text);
     }
     buf_addc(&ctx->out, '\n');
     table_print(t, &ctx->out_term, 0, &ctx->out);
@@ -392,11 +369,10 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
     const struct plan_case *k = &j->cases[j->chosen];
     const struct plan_pick *choice = plan_choice(&k->found);
     const struct plan_pick *second = plan_runner_up(&k->found, &choice->config);
-    struct buf text = { 0 }, line = { 0 };
+    struct buf line = { 0 };
     struct plan_figures a, b;
 
-    plan_config_text(&choice->config, &text);
-    buf_addf(&line, "The choice (*) is %s: ", buf_str(&text));
+    buf_addf(&line, "The choice (*) is %s: ", TEXT_CONFIG(&choice->config));
     if (plan_pick_cmp(choice, &k->found.front[0]) == 0)
         buf_adds(&line, "the fastest, and nothing as fast is plainer.");
     else
@@ -417,18 +393,15 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
 
         plan_case_figures(k, &j->goal, &choice->config, &a);
         plan_case_figures(k, &j->goal, &second->config, &b);
-        buf_reset(&text);
         buf_reset(&line);
-        plan_config_text(&second->config, &text);
-        buf_addf(&line, "The runner-up, %s, takes %.2f %% %s and %.1f GiB %s: ", buf_str(&text),
-                 100 * fabs(d), d < 0 ? "less time" : "more time",
+        buf_addf(&line, "The runner-up, %s, takes %.2f %% %s and %.1f GiB %s: ",
+                 TEXT_CONFIG(&second->config), 100 * fabs(d), d < 0 ? "less time" : "more time",
                  fabs((double)second->memory - (double)choice->memory) / GIB,
                  second->memory < choice->memory ? "less" : "more");
         train_differences(&a.time, &b.time, &line);
         buf_addc(&line, '.');
         term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
     }
-    buf_release(&text);
     buf_release(&line);
 }
 
@@ -436,16 +409,9 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
 static bool same_text(const struct plan_config *a, const struct plan_config *b)
 {
     struct plan_config like = *a;
-    struct buf x = { 0 }, y = { 0 };
-    bool same;
 
     like.grad_acc = b->grad_acc;
-    plan_config_text(&like, &x);
-    plan_config_text(b, &y);
-    same = str_eq(buf_str(&x), buf_str(&y));
-    buf_release(&x);
-    buf_release(&y);
-    return same;
+    return str_eq(TEXT_CONFIG(&like), TEXT_CONFIG(b));
 }
 
 static void print_varies(struct cmd_ctx *ctx, const struct train_job *j)

@@ -166,15 +166,13 @@ static void print_rows(struct cmd_ctx *ctx, const struct plan_rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
         const struct plan_row *r = &rows->rows[i];
-        struct buf text = { 0 };
         struct plan_memory got = { 0 };
 
         if (!(r->missing & (PLAN_NO_SHAPE | PLAN_BAD_MODEL | PLAN_NO_CUT | PLAN_BAD_CONFIG)))
             plan_memory_of(&r->model, &r->counts, &r->config, &plan_memory_default, &got);
-        plan_config_text(&r->config, &text);
-        buf_addf(&ctx->out, "row %zu: %s, %s: %.4g of %.4g GiB%s", r->line, r->name, buf_str(&text),
-                 (double)got.total / (1 << 30), r->measured.mem_bytes / (1 << 30),
-                 r->measured.failed ? ", failed" : "");
+        buf_addf(&ctx->out, "row %zu: %s, %s: %.4g of %.4g GiB%s", r->line, r->name,
+                 TEXT_CONFIG(&r->config), (double)got.total / (1 << 30),
+                 r->measured.mem_bytes / (1 << 30), r->measured.failed ? ", failed" : "");
         for (int k = 0; k < PLAN_MISSINGS; k++)
             if (r->missing >> k & 1)
                 buf_addf(&ctx->out, "; %s", plan_missing_names[k]);
@@ -187,7 +185,6 @@ static void print_rows(struct cmd_ctx *ctx, const struct plan_rows *rows)
             if (r->assumed >> k & 1)
                 buf_addf(&ctx->out, "; %s", plan_assumed_names[k]);
         buf_addc(&ctx->out, '\n');
-        buf_release(&text);
     }
 }
 
