@@ -103,16 +103,9 @@ static enum rc pass_ahead(struct passes *p, struct err *err)
     return RC_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median_of(double *v, size_t n)
 {
-    qsort(v, n, sizeof(*v), by_value);
+    qsort(v, n, sizeof(*v), bench_by_value);
     return v[n / 2];
 }
 

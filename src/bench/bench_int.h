@@ -31,6 +31,7 @@ enum rc load_run(struct bench_load *l, int64_t warmup_ns, int64_t duration_ns,
 /* With two sides: above 1 the first is the better one.  NAN when not known. */
 double report_rps_ratio(const struct report *r); /* the median of the slices' ratios */
 double report_p99_ratio(const struct report *r);
+int bench_by_value(const void *a, const void *b); /* doubles, for qsort() */
 
 /* ---- bench_cases.c */
 /* `seed`: of the corpus' lengths. */

@@ -72,7 +72,7 @@ enum rc report_run(struct report *r, size_t slices, struct err *err)
     return RC_OK;
 }
 
-static int by_value(const void *a, const void *b)
+int bench_by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -90,7 +90,7 @@ double report_rps_ratio(const struct report *r)
     for (size_t i = 0; i < r->slices; i++)
         if (r->sides[1].slice_rps[i] > 0)
             v[n++] = r->sides[0].slice_rps[i] / r->sides[1].slice_rps[i];
-    qsort(v, n, sizeof(*v), by_value);
+    qsort(v, n, sizeof(*v), bench_by_value);
     median = !n ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
     free(v);
     return median;

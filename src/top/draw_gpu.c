@@ -48,21 +48,11 @@ const char *draw_percent(double v, char out[DRAW_WORD_MAX])
     return draw_number(v, "%", out);
 }
 
-static double part_of(double v, double whole)
-{
-    return whole > 0 ? 100 * v / whole : (double)NAN;
-}
-
 static enum grid_look heat_look(const struct top_gpu *g)
 {
     double slow = isnan(g->v[TOP_TEMP_SLOW]) ? 87 : g->v[TOP_TEMP_SLOW], t = g->v[TOP_TEMP];
 
     return t >= slow ? LOOK_BAD : t >= slow - 7 ? LOOK_WARN : LOOK_PLAIN;
-}
-
-static enum grid_look fullness_look(double percent)
-{
-    return percent >= 98 ? LOOK_BAD : percent >= 90 ? LOOK_WARN : LOOK_GOOD;
 }
 
 /* "[|||||     53%]" over `width` columns. */
@@ -99,11 +89,16 @@ static void util_bar(struct grid *g, int row, int col, int width, const struct t
 static void mem_bar(struct grid *g, int row, int col, int width, const struct top_gpu *gpu)
 {
     char used[DRAW_WORD_MAX], total[DRAW_WORD_MAX], text[2 * DRAW_WORD_MAX];
-    double percent = part_of(gpu->v[TOP_MEM_USED], gpu->v[TOP_MEM_TOTAL]);
+    double percent = gpu->v[TOP_MEM_TOTAL] > 0 ? 100 * gpu->v[TOP_MEM_USED] / gpu->v[TOP_MEM_TOTAL]
+                                               : (double)NAN;
 
     (void)snprintf(text, sizeof(text), "%s/%s", draw_bytes(gpu->v[TOP_MEM_USED], used),
                    draw_bytes(gpu->v[TOP_MEM_TOTAL], total));
-    draw_bar(g, row, col, width, percent, fullness_look(percent), text);
+    draw_bar(g, row, col, width, percent,
+             percent >= 98   ? LOOK_BAD
+             : percent >= 90 ? LOOK_WARN
+                             : LOOK_GOOD,
+             text);
 }
 
 static void power_text(const struct top_gpu *gpu, char *out, size_t cap)

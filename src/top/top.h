@@ -18,7 +18,6 @@ struct top_source_opts {
 /* One snapshot now, the caller's, with rates when `before` is not NULL; no thread is made. */
 enum rc top_ask_once(const struct top_source_opts *o, const struct top_snap *before,
                      struct top_snap **out, struct err *err) MUST_USE;
-void top_snap_free(struct top_snap *s); /* NULL is fine */
 
 /* What is looked at. */
 struct top_what {

@@ -107,6 +107,7 @@ extern const char top_series_path[]; /* "/api/v1/series?metric=…", all that is
 
 /* RC_PARSE: what came is not an agent's; RC_LIMIT: it is too long. */
 enum rc top_snap_read(const struct top_docs *d, struct top_snap **out, struct err *err) MUST_USE;
+void top_snap_free(struct top_snap *s); /* NULL is fine */
 /* What two snapshots tell: rates of counters where the agent gave none, CPU of processes. */
 void top_snap_rates(struct top_snap *s, const struct top_snap *before);
 /* Why clocks are held back, in words: "power cap, thermal (HW)"; "none"; "-": unknown. */

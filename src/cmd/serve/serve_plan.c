@@ -321,24 +321,22 @@ static enum rc time_of(const char *arg, const char *name, int *ms, struct err *e
 
 static enum rc sizes_of_args(struct serve_plan *p, const struct serve_args *a, struct err *err)
 {
+    const struct {
+        const char *arg, *name;
+        size_t *out, least; /* least 0: the default's */
+    } sizes[] = { { a->body, "--body-max", &p->o.body_bytes_max, 0 },
+                  { a->text_max, "--text-max", &p->o.text_bytes_max, 1 },
+                  { a->calls_max, "--calls-max", &p->o.calls_bytes_max, 1 } };
     uint64_t v;
 
     if (a->cache && units_bytes_parse(a->cache, &p->o.cache_bytes, err))
         return err_ctx(err, "--cache");
-    if (a->body) {
-        if (units_bytes_parse(a->body, &v, err))
-            return err_ctx(err, "--body-max");
-        p->o.body_bytes_max = (size_t)v;
-    }
-    if (a->text_max) {
-        if (units_bytes_parse(a->text_max, &v, err))
-            return err_ctx(err, "--text-max");
-        p->o.text_bytes_max = v > 0 ? (size_t)v : 1;
-    }
-    if (a->calls_max) {
-        if (units_bytes_parse(a->calls_max, &v, err))
-            return err_ctx(err, "--calls-max");
-        p->o.calls_bytes_max = v > 0 ? (size_t)v : 1;
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        if (!sizes[i].arg)
+            continue;
+        if (units_bytes_parse(sizes[i].arg, &v, err))
+            return err_ctx(err, "%s", sizes[i].name);
+        *sizes[i].out = v > sizes[i].least ? (size_t)v : sizes[i].least;
     }
     if (a->batch_size && units_bytes_parse(a->batch_size, &p->o.batch_bytes_max, err))
         return err_ctx(err, "--batch-size");
