@@ -66,6 +66,9 @@ void render_warn(struct render *r, const void *member, const char *hint, const c
  * the thread, good for the line that is being written. */
 const char *render_from(const struct render *r, const void *member);
 
+/* Is one of the fabrics named, of a component or a node group, for RDMA? */
+bool render_uses_rdma(const struct render *r, const struct spec_strs *fabrics);
+
 /* A value with the comment where it comes from. */
 void render_str(const struct render *r, struct yaml_out *y, const char *key, const char *value,
                 const void *member);

@@ -118,6 +118,17 @@ const char *render_from(const struct render *r, const void *member)
     return out;
 }
 
+bool render_uses_rdma(const struct render *r, const struct spec_strs *fabrics)
+{
+    for (size_t i = 0; i < fabrics->count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(r->spec, fabrics->items[i]);
+
+        if (f && f->kind != SPEC_FABRIC_ETHERNET)
+            return true;
+    }
+    return false;
+}
+
 void render_str(const struct render *r, struct yaml_out *y, const char *key, const char *value,
                 const void *member)
 {

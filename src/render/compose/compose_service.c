@@ -33,17 +33,6 @@ static void put_list(struct compose *k, const char *key, const char *const *item
     yaml_end(&k->y);
 }
 
-static bool uses_rdma(const struct compose *k, const struct spec_component *c)
-{
-    for (size_t i = 0; i < c->fabrics.count; i++) {
-        const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
-
-        if (f && f->kind != SPEC_FABRIC_ETHERNET)
-            return true;
-    }
-    return false;
-}
-
 /* ---- command and environment ---- */
 
 static void put_command(struct compose *k, const struct host_run *run)
@@ -371,7 +360,7 @@ static void put_network(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
-    if (!uses_rdma(k, c)) {
+    if (!render_uses_rdma(k->r, &c->fabrics)) {
         put_ports(k, run);
         put_list(k, "networks", (const char *const[]){ "default" }, 1);
         return;

@@ -275,22 +275,11 @@ void k8s_words(struct k8s *k, struct yaml_out *y, const char *key, const struct 
     yaml_end(y);
 }
 
-static bool needs_rdma(const struct k8s *k, const struct k8s_pod *pod)
-{
-    for (size_t i = 0; pod->c && i < pod->c->fabrics.count; i++) {
-        const struct spec_fabric *f = spec_fabric_find(k->r->spec, pod->c->fabrics.items[i]);
-
-        if (f && f->kind != SPEC_FABRIC_ETHERNET)
-            return true;
-    }
-    return false;
-}
-
 /* RDMA locks memory: root may with IPC_LOCK, everybody else by the limit of the runtime, since
  * Kubernetes gives added capabilities to root only. */
 static void put_capabilities(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
-    bool lock = needs_rdma(k, pod) && (pod->root || k->ipc_lock);
+    bool lock = pod->c && render_uses_rdma(k->r, &pod->c->fabrics) && (pod->root || k->ipc_lock);
 
     yaml_map(y, "capabilities");
     yaml_seq_of(y, "drop", "ALL");

@@ -57,17 +57,6 @@ static void put_nodes(struct shift *s, struct k8s_vars *v, const struct spec_com
                  render_from(s->k.r, &sc->max));
 }
 
-static bool has_rdma(const struct shift *s, const struct spec_component *c)
-{
-    for (size_t i = 0; i < c->fabrics.count; i++) {
-        const struct spec_fabric *f = spec_fabric_find(s->k.r->spec, c->fabrics.items[i]);
-
-        if (f && f->kind != SPEC_FABRIC_ETHERNET)
-            return true;
-    }
-    return false;
-}
-
 static void put_variables(struct shift *s, struct k8s_vars *v, const struct spec_component *c)
 {
     bool training = c->kind == SPEC_COMPONENT_TRAINING;
@@ -94,7 +83,7 @@ static void put_variables(struct shift *s, struct k8s_vars *v, const struct spec
     if (c->training && c->training->allocator)
         k8s_vars_add(v, "PYTORCH_CUDA_ALLOC_CONF", c->training->allocator,
                      render_from(s->k.r, &c->training->allocator));
-    if (has_rdma(s, c))
+    if (render_uses_rdma(s->k.r, &c->fabrics))
         k8s_vars_add(v, "STOKER_RDMA", "1", render_from(s->k.r, &c->fabrics));
     if (training)
         k8s_vars_add(v, "STOKER_HOLD", "1", "done work is not begun again");

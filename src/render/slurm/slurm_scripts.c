@@ -8,20 +8,9 @@
 
 /* --- which checks a machine gets --- */
 
-static bool has_rdma(const struct slurm *c, const struct spec_node *n)
-{
-    for (size_t i = 0; i < n->fabrics.count; i++) {
-        const struct spec_fabric *f = spec_fabric_find(c->r->spec, n->fabrics.items[i]);
-
-        if (f && f->kind != SPEC_FABRIC_ETHERNET)
-            return true;
-    }
-    return false;
-}
-
 static const char *checks_of(const struct slurm *c, const struct spec_node *n)
 {
-    bool rdma = has_rdma(c, n);
+    bool rdma = render_uses_rdma(c->r, &n->fabrics);
 
     if (n->gpus_per_node)
         return rdma ? "gpu,rdma" : "gpu";

@@ -22,17 +22,6 @@ void unit_name_of(const struct host_run *run, char *out, size_t cap)
                        run->replica + 1);
 }
 
-static bool uses_rdma(const struct systemd_unit *u, const struct spec_component *c)
-{
-    for (size_t i = 0; i < c->fabrics.count; i++) {
-        const struct spec_fabric *f = spec_fabric_find(u->r->spec, c->fabrics.items[i]);
-
-        if (f && f->kind != SPEC_FABRIC_ETHERNET)
-            return true;
-    }
-    return false;
-}
-
 /* Time to save before the end. */
 static int64_t stop_s(const struct host_run *run)
 {
@@ -491,7 +480,8 @@ void systemd_component(struct render *r, const struct host_plan *p, const struct
     unit_dirs(&u, c->name);
     put_paths(&u, run, &a);
     put_limits(&u, run);
-    unit_harden(&u, host_is_server(c) ? UNIT_HARD_ENGINE : UNIT_HARD_COMPONENT, uses_rdma(&u, c));
+    unit_harden(&u, host_is_server(c) ? UNIT_HARD_ENGINE : UNIT_HARD_COMPONENT,
+                render_uses_rdma(r, &c->fabrics));
     for (size_t i = 0; i < c->port_count; i++)
         unit_low_port(&u, &c->ports[i].port);
     unit_section(&u, "Install");
