@@ -312,7 +312,7 @@ __device__ __forceinline__ void cta_finish(const struct norm_args &p, uint32_t r
                                               inverse_of(p, chunk)));
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++)
-        s[c] = c < chunks ? shared_stats[c] : stats{ 0, 0 };
+        s[c] = c < chunks ? shared_stats[c] : row_stats{ 0, 0 };
     m = row_moments<CHUNKS>(p, s);
     normalise(v, m, gamma, beta);
     store8<T>(p.x, row * p.ld + column, v, real);
