@@ -19,15 +19,6 @@ static struct sched *begin(struct sched_opts o)
     return s;
 }
 
-static void wait_and_free(struct fake_request *f, enum rc why)
-{
-    CHECK(fake_wait(f) == why);
-    CHECK(f->calls == 1);
-    if (why == RC_OK)
-        CHECK(fake_rows_right(f));
-    fake_free(f);
-}
-
 static void wait_idle(struct sched *s)
 {
     while (fake_open_requests(s))
@@ -73,8 +64,8 @@ TEST(no_batch_is_above_its_budget_but_for_a_longer_text)
         f[i] = fake_one(s, &model, 1000 + i, i % 10 ? 1 + i * 37 % 200 : BUDGET + i, REQUEST_BULK);
     fake_open();
     for (size_t i = 0; i < 100; i++)
-        wait_and_free(f[i], RC_OK);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     for (size_t i = 0; i < fake.batches; i++)
         CHECK(fake.log[i].tokens <= BUDGET || fake.log[i].sequences == 1);
     sched_free(s);
@@ -96,8 +87,8 @@ TEST(kinds_and_models_do_not_mix)
     CHECK(fake_waiting_tokens(s) == 40);
     fake_open();
     for (size_t i = 0; i < 4; i++)
-        wait_and_free(f[i], RC_OK);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.batches == 5);
     sched_free(s);
 }
@@ -117,8 +108,8 @@ TEST(interactive_goes_first_and_bulk_has_its_share)
     }
     fake_open();
     for (size_t i = 0; i < ARRAY_SIZE(f); i++)
-        wait_and_free(f[i], RC_OK);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.log[1].first < 20000); /* who hurries begins */
     for (size_t i = 1; i <= N; i++) { /* as long as both wait: one of four */
         bool is_bulk = fake.log[i].first >= 20000;
@@ -147,8 +138,8 @@ TEST(bulk_does_not_slow_a_small_interactive_batch)
     CHECK(fake.log[2].first == 2 && fake.log[2].sequences == 2); /* more than half full */
     fake_open();
     for (size_t i = 0; i < ARRAY_SIZE(f); i++)
-        wait_and_free(f[i], RC_OK);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     sched_free(s);
 }
 
@@ -195,12 +186,12 @@ static size_t worst_wait(bool odd_ones, size_t *out_bound_missed)
     fake_open();
     *out_bound_missed = 0;
     for (uint32_t i = 1; i < n; i++) {
-        wait_and_free(f[i], RC_OK);
+        fake_end(f[i], RC_OK);
         size_t turns = (texts[i].ahead + BUDGET - 1) / BUDGET, wait = texts[i].ran - texts[i].came;
         *out_bound_missed += wait > turns + 4 + 2 * turns + 2;
         worst = wait > worst ? wait : worst;
     }
-    wait_and_free(held, RC_OK);
+    fake_end(held, RC_OK);
     free(f);
     sched_free(s);
     return worst;
@@ -245,13 +236,13 @@ TEST(old_texts_are_not_passed_by_young_ones_of_better_length)
         }
     fake_open();
     for (size_t i = 0; i < n; i++) {
-        wait_and_free(old[i], RC_OK);
+        fake_end(old[i], RC_OK);
         CHECK(texts[i].ran - 1 <= 1 + 4 + 2 + 2);
     }
     for (size_t i = 0; i < requests; i++)
-        wait_and_free(young[i], RC_OK);
+        fake_end(young[i], RC_OK);
     fake_free(young[requests]);
-    wait_and_free(held, RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.batches > 10);
     sched_free(s);
 }
@@ -291,8 +282,8 @@ TEST(batches_are_fuller_than_first_come_first_served)
     }
     fake_open();
     for (size_t i = 0; i < N; i++)
-        wait_and_free(f[i], RC_OK);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     double fill = (double)(fake.tokens - 2) / (double)((fake.batches - 1) * BUDGET);
     double fifo = fifo_fill(lengths, N);
     print_message("# fill %.4f, first come first served %.4f\n", fill, fifo);
@@ -329,13 +320,13 @@ TEST(a_request_is_taken_whole_or_not_at_all)
     CHECK(fake_submit(s, c, &retry_s) == RC_OK);
     CHECK(fake_waiting_tokens(s) == 1000);
     fake_open();
-    wait_and_free(a, RC_OK);
-    wait_and_free(c, RC_OK);
-    wait_and_free(held, RC_OK);
+    fake_end(a, RC_OK);
+    fake_end(c, RC_OK);
+    fake_end(held, RC_OK);
     wait_idle(s);
     CHECK(fake.sequences == 11);
     CHECK(fake_submit(s, b, &retry_s) == RC_OK); /* now there is room */
-    wait_and_free(b, RC_OK);
+    fake_end(b, RC_OK);
     sched_free(s);
 }
 
@@ -350,10 +341,10 @@ TEST(a_request_above_the_limit_runs_when_nothing_waits)
     struct fake_request *first = fake_one(s, &model, 3, 1, REQUEST_BULK);
     CHECK(fake_submit(s, f, &retry_s) == RC_LIMIT);
     fake_open();
-    wait_and_free(first, RC_OK);
-    wait_and_free(held, RC_OK);
+    fake_end(first, RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
-    wait_and_free(f, RC_OK);
+    fake_end(f, RC_OK);
     sched_free(s);
 }
 
@@ -368,7 +359,7 @@ TEST(requests_are_counted)
     CHECK(fake_open_requests(s) == 3);
     fake_open();
     for (size_t i = 0; i < 3; i++)
-        wait_and_free(f[i], RC_OK);
+        fake_end(f[i], RC_OK);
     fake_free(f[3]);
     fake_free(f[4]);
     sched_free(s);
@@ -418,8 +409,8 @@ TEST(who_fills_the_queue_shuts_out_nobody_else)
         if (f[i]->why == RC_USAGE)
             fake_free(f[i]);
         else
-            wait_and_free(f[i], RC_OK);
-    wait_and_free(held, RC_OK);
+            fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     sched_free(s);
 }
 
@@ -434,7 +425,7 @@ TEST(deadlines_that_cannot_be_met_are_refused)
     for (uint32_t i = 0; i < 20; i++)
         f[i] = fake_one(s, &model, i, 200, REQUEST_INTERACTIVE);
     for (size_t i = 0; i < 20; i++)
-        wait_and_free(f[i], RC_OK);
+        fake_end(f[i], RC_OK);
     wait_idle(s);
     struct fake_request *held = fake_hold(s, &model);
     for (uint32_t i = 0; i < 20; i++)
@@ -447,9 +438,9 @@ TEST(deadlines_that_cannot_be_met_are_refused)
     CHECK(fake_submit(s, late, &retry_s) == RC_OK);
     fake_open();
     for (size_t i = 0; i < 20; i++)
-        wait_and_free(f[i], RC_OK);
-    wait_and_free(late, RC_OK);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(late, RC_OK);
+    fake_end(held, RC_OK);
     sched_free(s);
 }
 
@@ -482,8 +473,8 @@ TEST(a_deadline_passes)
     CHECK(fake_wait(f[2]) == RC_OK);
     for (size_t i = 0; i < 3; i++)
         fake_free(f[i]);
-    wait_and_free(other, RC_OK);
-    wait_and_free(held, RC_OK);
+    fake_end(other, RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.sequences == 4);
     sched_free(s);
 }
@@ -497,7 +488,7 @@ TEST(cancelled_at_every_stage)
     atomic_store(&before->request.cancelled, true);
     (void)fake_add(before, 1, 5);
     CHECK(fake_submit(s, before, &retry_s) == RC_OK);
-    wait_and_free(before, RC_LIMIT);
+    fake_end(before, RC_LIMIT);
     CHECK(fake.batches == 0);
     running = fake_hold(s, &model);
     waiting = fake_one(s, &model, 2, 5, REQUEST_INTERACTIVE);
@@ -506,9 +497,9 @@ TEST(cancelled_at_every_stage)
     fake_cancel(waiting);
     atomic_store(&flagged->request.cancelled, true); /* as a client that goes away does */
     fake_open();
-    wait_and_free(waiting, RC_LIMIT);
-    wait_and_free(flagged, RC_LIMIT);
-    wait_and_free(running, RC_OK); /* it was computed already */
+    fake_end(waiting, RC_LIMIT);
+    fake_end(flagged, RC_LIMIT);
+    fake_end(running, RC_OK); /* it was computed already */
     wait_idle(s);
     CHECK(fake.sequences == 1);
     sched_free(s);
@@ -531,8 +522,8 @@ TEST(many_are_cancelled_at_once)
     atomic_store(&gone, true);
     fake_open();
     for (size_t i = 0; i < ARRAY_SIZE(f); i++)
-        wait_and_free(f[i], RC_LIMIT);
-    wait_and_free(running, RC_OK);
+        fake_end(f[i], RC_LIMIT);
+    fake_end(running, RC_OK);
     wait_idle(s);
     CHECK(fake.sequences == 1);
     sched_free(s);
@@ -551,17 +542,17 @@ TEST(a_shared_text_outlives_its_owner)
     fake_cancel(f[2]);
     fake_go();
     fake_entered();
-    wait_and_free(f[0], RC_LIMIT); /* its ids are gone from here on */
-    wait_and_free(f[2], RC_LIMIT);
+    fake_end(f[0], RC_LIMIT); /* its ids are gone from here on */
+    fake_end(f[2], RC_LIMIT);
     struct fake_request *joins = fake_one(s, &model, 5, 50, REQUEST_BULK); /* while it runs */
     fake_open();
-    wait_and_free(f[1], RC_OK);
-    wait_and_free(f[3], RC_OK);
+    fake_end(f[1], RC_OK);
+    fake_end(f[3], RC_OK);
     CHECK(fake_wait(joins) == RC_OK);
     CHECK(joins->items[0].shared && fake_rows_right(joins));
     fake_free(joins);
-    wait_and_free(after, RC_OK);
-    wait_and_free(held, RC_OK);
+    fake_end(after, RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.sequences == 3);
     CHECK(fake.log[1].sequences == 2);
     sched_free(s);
@@ -602,9 +593,9 @@ TEST(the_same_text_is_computed_once)
     shared += zero->items[0].shared;
     fake_free(zero);
     CHECK(shared == 10);
-    wait_and_free(inside, RC_OK);
-    wait_and_free(typed, RC_OK);
-    wait_and_free(held, RC_OK);
+    fake_end(inside, RC_OK);
+    fake_end(typed, RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.sequences == 4);
     sched_free(s);
 }
@@ -622,8 +613,8 @@ TEST(who_hurries_lifts_a_bulk_text)
     CHECK(fake.log[1].first == 109);
     fake_open();
     for (size_t i = 0; i < 11; i++)
-        wait_and_free(f[i], RC_OK);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.sequences == 11);
     sched_free(s);
 }
@@ -638,14 +629,14 @@ TEST(one_hash_for_all)
         f[i] = fake_one(s, &model, i / 2, 20 + i / 4, REQUEST_BULK);
     fake_open();
     for (size_t i = 0; i < 40; i++)
-        wait_and_free(f[i], RC_OK);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     wait_idle(s);
     CHECK(fake.sequences == 21);
     for (uint32_t i = 0; i < 40; i++) {
         struct fake_request *again = fake_one(s, &model, i / 2, 20 + i / 4, REQUEST_BULK);
         CHECK(again->calls == 1 && again->items[0].cached); /* inside sched_submit() */
-        wait_and_free(again, RC_OK);
+        fake_end(again, RC_OK);
     }
     CHECK(fake.sequences == 21);
     sched_free(s);
@@ -715,7 +706,7 @@ TEST(a_bad_text_costs_its_own_request)
     assert_string_equal(f[8]->msg, "model 'm' gave a number that is not finite");
     for (size_t i = 0; i < 20; i++)
         fake_free(f[i]);
-    wait_and_free(held, RC_OK);
+    fake_end(held, RC_OK);
     sched_free(s);
 }
 
@@ -771,7 +762,7 @@ TEST(done_may_submit)
     f->then = submit_more;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     CHECK(fake_wait(f) == RC_OK);
-    wait_and_free(follow_up, RC_OK);
+    fake_end(follow_up, RC_OK);
     CHECK(on_lane_calls == 1);
     fake_free(f);
     sched_free(s);
@@ -788,10 +779,10 @@ TEST(devices_do_not_wait_for_one_another)
     struct fake_request *held = fake_hold(s, &model);
     atomic_store(&fake.gated, false); /* the first stays at the gate */
     struct fake_request *f = fake_one(s, &other, 1, 10, REQUEST_BULK);
-    wait_and_free(f, RC_OK);
+    fake_end(f, RC_OK);
     CHECK(held->calls == 0);
     fake_go();
-    wait_and_free(held, RC_OK);
+    fake_end(held, RC_OK);
     sched_free(s);
 }
 
@@ -819,8 +810,8 @@ TEST(stop_ends_what_waits)
     CHECK(fake_open_requests(s) == 0 && fake_waiting_tokens(s) == 0);
     pthread_join(t, NULL);
     for (size_t i = 0; i < 30; i++)
-        wait_and_free(f[i], RC_LIMIT);
-    wait_and_free(held, RC_OK);
+        fake_end(f[i], RC_LIMIT);
+    fake_end(held, RC_OK);
     struct fake_request *late = fake_request(&model, ENG_VECTORS);
     (void)fake_add(late, 1, 1);
     CHECK(fake_submit(s, late, &retry_s) == RC_LIMIT);
@@ -851,7 +842,7 @@ TEST(series_are_there_before_the_first_request)
         if (!strstr(buf_str(&b), lines[i]))
             fail_msg("no %s", lines[i]);
     buf_reset(&b);
-    wait_and_free(fake_one(s, &model, 1, 128, REQUEST_BULK), RC_OK);
+    fake_end(fake_one(s, &model, 1, 128, REQUEST_BULK), RC_OK);
     wait_idle(s);
     metrics_write(m, &b);
     assert_non_null(strstr(buf_str(&b), "stoker_batches_total{model=\"m\"} 1\n"));
@@ -874,7 +865,7 @@ TEST(the_last_batches)
     assert_non_null(strstr(buf_str(&b), "No batch"));
     buf_reset(&b);
     for (uint32_t i = 0; i < SCHED_BATCHES_KEPT + 10; i++)
-        wait_and_free(fake_one(s, &model, 1 + i, 1 + i % 100, REQUEST_BULK), RC_OK);
+        fake_end(fake_one(s, &model, 1 + i, 1 + i % 100, REQUEST_BULK), RC_OK);
     wait_idle(s);
     json_out_init(&w, &b, 0);
     sched_batches_json(s, &w);

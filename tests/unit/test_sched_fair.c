@@ -18,14 +18,6 @@ static struct sched *begin(struct sched_opts o)
     return s;
 }
 
-static void end(struct fake_request *f, enum rc why)
-{
-    CHECK(fake_wait(f) == why);
-    if (why == RC_OK)
-        CHECK(fake_rows_right(f));
-    fake_free(f);
-}
-
 /* `texts` long texts of one client, which says nothing of bulk. */
 static struct fake_request *large(struct sched *s, uint64_t client, uint32_t first, size_t texts)
 {
@@ -53,8 +45,8 @@ static struct fake_request *little(struct sched *s, uint64_t client, uint32_t fi
 static void warm_up(struct sched *s)
 {
     for (uint32_t i = 0; i < 12; i++)
-        end(fake_one(s, &model, 50000 + i, i % 2 ? BUDGET : BUDGET / 2, REQUEST_INTERACTIVE),
-            RC_OK);
+        fake_end(fake_one(s, &model, 50000 + i, i % 2 ? BUDGET : BUDGET / 2, REQUEST_INTERACTIVE),
+                 RC_OK);
 }
 
 /* ---- a short request */
@@ -75,12 +67,12 @@ static void beside_bulk(size_t clients, bool same)
         CHECK(fake.log[at].first == 40000 + round && fake.log[at].sequences == 1);
         fake_go();
         fake_entered();
-        end(one, RC_OK);
+        fake_end(one, RC_OK);
     }
     fake_open();
     for (size_t i = 0; i < clients; i++)
-        end(f[i], RC_OK);
-    end(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(held, RC_OK);
     sched_free(s);
 }
 
@@ -106,9 +98,9 @@ TEST(a_short_request_passes_those_of_middle_size)
     CHECK(fake.log[1].first == 40000);
     fake_open();
     for (size_t i = 0; i < ARRAY_SIZE(f); i++)
-        end(f[i], RC_OK);
-    end(one, RC_OK);
-    end(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(one, RC_OK);
+    fake_end(held, RC_OK);
     sched_free(s);
 }
 
@@ -130,8 +122,8 @@ TEST(a_shared_text_runs_where_it_waits_less)
     fake_open();
     CHECK(fake_wait(one) == RC_OK || one->why == RC_LIMIT);
     fake_free(one);
-    end(bulk, RC_OK);
-    end(held, RC_OK);
+    fake_end(bulk, RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.sequences == 41);
     sched_free(s);
 }
@@ -148,9 +140,9 @@ TEST(a_shared_text_comes_back)
     CHECK(fake_submit(s, one, &retry_s) == RC_OK);
     fake_cancel(one);
     fake_open();
-    end(one, RC_LIMIT);
-    end(bulk, RC_OK);
-    end(held, RC_OK);
+    fake_end(one, RC_LIMIT);
+    fake_end(bulk, RC_OK);
+    fake_end(held, RC_OK);
     CHECK(fake.sequences == 11);
     sched_free(s);
 }
@@ -177,9 +169,9 @@ TEST(clients_share_alike)
     struct fake_request *other = large(s, 2, 30000, 32);
     fake_open();
     for (size_t i = 0; i < 8; i++)
-        end(f[i], RC_OK);
-    end(other, RC_OK);
-    end(held, RC_OK);
+        fake_end(f[i], RC_OK);
+    fake_end(other, RC_OK);
+    fake_end(held, RC_OK);
     size_t last = 0;
     for (uint32_t i = 0; i < 32; i++)
         last = ran_at[30000 + i] > last ? ran_at[30000 + i] : last;
@@ -207,7 +199,7 @@ TEST(what_cannot_end_in_time_is_refused_on_an_idle_lane)
     CHECK(fake.batches == before && f->calls == 0);
     f->request.deadline_ns = clock_mono_ns() + 5000000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
-    end(f, RC_OK);
+    fake_end(f, RC_OK);
     sched_free(s);
 }
 
@@ -224,7 +216,7 @@ TEST(equal_texts_are_foreseen_once)
         (void)fake_add(f, 100 + i % 2, LONG); /* 2 s, and 0.1 s of those that differ */
     f->request.deadline_ns = clock_mono_ns() + 1500000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
-    end(f, RC_OK);
+    fake_end(f, RC_OK);
     sched_free(s);
 }
 
@@ -277,14 +269,14 @@ TEST(small_batches_tell_nothing_of_large_ones)
 
     atomic_store(&fake.sleep_ns, 20000000);
     for (uint32_t i = 0; i < 12; i++)
-        end(fake_one(s, &model, 50000 + i, 4, REQUEST_INTERACTIVE), RC_OK);
+        fake_end(fake_one(s, &model, 50000 + i, 4, REQUEST_INTERACTIVE), RC_OK);
     one = fake_one(s, &model, 60000, LONG, REQUEST_INTERACTIVE);
     for (uint32_t i = 0; i < 64; i++)
         (void)fake_add(f, 100 + i, LONG);
     f->request.deadline_ns = clock_mono_ns() + 20000000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
-    end(one, RC_OK);
-    end(f, RC_OK);
+    fake_end(one, RC_OK);
+    fake_end(f, RC_OK);
     sched_free(s);
 }
 
@@ -297,7 +289,7 @@ TEST(what_small_batches_hid_ends_early)
 
     atomic_store(&fake.sleep_ns, 20000000);
     for (uint32_t i = 0; i < 12; i++)
-        end(fake_one(s, &model, 50000 + i, 4, REQUEST_INTERACTIVE), RC_OK);
+        fake_end(fake_one(s, &model, 50000 + i, 4, REQUEST_INTERACTIVE), RC_OK);
     for (uint32_t i = 0; i < 64; i++)
         (void)fake_add(f, 100 + i, LONG);
     f->request.deadline_ns = clock_mono_ns() + 400000000;
@@ -334,9 +326,9 @@ TEST(a_newcomer_does_not_make_others_late)
     CHECK(retry_s >= 1);
     atomic_store(&fake.sleep_per_token_ns, 0);
     fake_open();
-    end(first, RC_OK);
+    fake_end(first, RC_OK);
     fake_free(late);
-    end(held, RC_OK);
+    fake_end(held, RC_OK);
     sched_free(s);
 }
 
@@ -368,7 +360,7 @@ static double room_at(int64_t batch_ns, int64_t fixed_ns, int64_t token_ns)
         CHECK(fake_submit(s, f[i], &retry_s) == RC_OK);
     }
     for (size_t i = 0; i < ARRAY_SIZE(f); i++)
-        end(f[i], RC_OK);
+        fake_end(f[i], RC_OK);
     double mean = mean_tokens(8);
     sched_free(s);
     return mean;

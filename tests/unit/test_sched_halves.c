@@ -152,15 +152,6 @@ static struct fake_request *ask(struct sched *s, uint32_t id, size_t tokens)
     return f;
 }
 
-static void over(struct fake_request *f, enum rc why)
-{
-    CHECK(fake_wait(f) == why);
-    CHECK(f->calls == 1);
-    if (why == RC_OK)
-        CHECK(fake_rows_right(f));
-    fake_free(f);
-}
-
 /* ---- */
 
 TEST(a_full_batch_goes_behind_the_one_that_runs)
@@ -175,12 +166,12 @@ TEST(a_full_batch_goes_behind_the_one_that_runs)
     fake_sleep(5000000);
     CHECK(submits() == 2); /* there is room for two */
     finish(RC_OK);
-    over(a, RC_OK);
+    fake_end(a, RC_OK);
     wait_submits(3);
     finish(RC_OK);
-    over(b, RC_OK);
+    fake_end(b, RC_OK);
     finish(RC_OK);
-    over(c, RC_OK);
+    fake_end(c, RC_OK);
     CHECK(device.most == 2);
     sched_free(s);
 }
@@ -199,10 +190,10 @@ TEST(a_small_one_waits_for_more_but_not_for_rows_to_be_handed_out)
     finish(RC_OK);
     wait_submits(2);
     CHECK(device.requests_done_at_submit == 0); /* before the first was told */
-    over(a, RC_OK);
+    fake_end(a, RC_OK);
     finish(RC_OK);
-    over(b, RC_OK);
-    over(c, RC_OK);
+    fake_end(b, RC_OK);
+    fake_end(c, RC_OK);
     CHECK(submits() == 2 && device.most == 1); /* b and c together */
     sched_free(s);
 }
@@ -219,7 +210,7 @@ TEST(a_device_that_fails_under_two_batches)
     CHECK(fake_wait(a) == RC_FAIL && strstr(a->msg, "the device is gone"));
     fake_free(a);
     finish(RC_OK);
-    over(b, RC_OK);
+    fake_end(b, RC_OK);
     sched_free(s);
 }
 
@@ -260,10 +251,10 @@ TEST(it_stops_with_two_on_their_way)
     wait_submits(2);
     c = ask(s, 3, FULL);
     finish(RC_OK);
-    over(a, RC_OK);
+    fake_end(a, RC_OK);
     wait_submits(3);
     finish(RC_OK);
-    over(b, RC_OK);
+    fake_end(b, RC_OK);
     finish(RC_OK);
     sched_free(s);
     CHECK(fake_wait(c) == RC_OK || c->why == RC_LIMIT);
