@@ -328,8 +328,8 @@ enum plan_rule {
     PLAN_RULES
 };
 extern const char *const plan_rule_names[PLAN_RULES]; /* "tp-heads" */
-/* RC_USAGE names the first rule that `c` breaks on `cl` (NULL: any cluster); the hint is the nearest
- * valid value. */
+/* RC_USAGE names the first rule that `c` breaks on `cl` (NULL: any cluster); the hint has the
+ * nearest valid value. */
 enum rc plan_config_check(const struct plan_model *m, const struct plan_cluster *cl,
                           const struct plan_config *c, struct err *err) MUST_USE;
 /* The same with the rule's name before it, as plan_config_check() says it. */
