@@ -17,11 +17,6 @@ enum {
     CONTAINER_LIST_MAX = 1024 /* devices counted in one variable */
 };
 
-static bool in_job(const struct hw *hw)
-{
-    return facts_in_container(hw) || hw->place.slurm_job;
-}
-
 static void container_where(const struct hw *hw, struct check_out *o)
 {
     const struct hw_place *p = &hw->place;
@@ -203,7 +198,7 @@ static void container_quota(const struct hw *hw, struct check_out *o)
 {
     struct maybe q = hw->place.cpu_quota_milli;
 
-    if (!in_job(hw))
+    if (!facts_in_container(hw) && !hw->place.slurm_job)
         check_skip(o, "neither container nor job");
     else if (!q.known && !hw->place.cgroup.known)
         check_unknown(o, NULL, "the cgroup could not be read");

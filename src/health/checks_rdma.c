@@ -882,11 +882,6 @@ static const struct nccl_way *distance_passed(const struct hw *hw, const struct 
     return NULL;
 }
 
-static bool level_is_far(const char *path)
-{
-    return str_eq(path, "PHB") || str_eq(path, "SYS");
-}
-
 /* NCCL joins channel to channel: healthy machines use the GPU's own rail for it. */
 static void distance_rail(const struct nccl_way *passed, struct check_out *o)
 {
@@ -925,7 +920,7 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
     else if (hw_nccl_topo_unread(hw))
         check_unknown(o, "See that NCCL can read the file, and ask again.",
                       "NCCL is told the distances by NCCL_TOPO_FILE, which could not be followed");
-    else if (o->nccl->topo_lost && level_is_far(n->path))
+    else if (o->nccl->topo_lost && (str_eq(n->path, "PHB") || str_eq(n->path, "SYS")))
         check_warn(o,
                    check_text(o,
                               "Name the NICs in %s where NCCL looks for them: `stoker detect` says "

@@ -227,16 +227,11 @@ static void mac_of_eui64(const uint8_t iid[8], uint8_t mac[6])
     mac[0] ^= 2;
 }
 
-static bool is_small_iid(const uint8_t iid[8])
-{
-    return all_zero(iid, 6);
-}
-
 void mask_addrs_learn_guid(struct mask_addrs *a, const uint8_t guid[8])
 {
     uint8_t mac[6];
 
-    if (is_small_iid(guid))
+    if (all_zero(guid, 6))
         return;
     (void)mask_ids_add(&a->guids, guid, 8);
     if (is_eui64(guid)) {

@@ -487,12 +487,6 @@ static void send_part(struct child_link *l, const struct hw_nvml *n, bool nvidia
     buf_release(&line);
 }
 
-/* "nvmlInit_v2: Driver Not Loaded (9)" */
-static const char *failed_call(struct nvml_query *q, const char *call, int rc)
-{
-    return arena_printf(q->a, "%s: %s (%d)", call, code_text(q, rc), rc);
-}
-
 static int query_driver(struct nvml_query *q, struct hw_nvidia *nv, unsigned *count)
 {
     const char *call = "nvmlInit_v2";
@@ -517,7 +511,7 @@ static int query_driver(struct nvml_query *q, struct hw_nvidia *nv, unsigned *co
             rc = QUERY(q, DeviceGetCount, (count));
     }
     if (rc != NVML_SUCCESS)
-        nv->nvml_error = failed_call(q, call, rc);
+        nv->nvml_error = arena_printf(q->a, "%s: %s (%d)", call, code_text(q, rc), rc);
     return rc;
 }
 

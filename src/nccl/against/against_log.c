@@ -59,11 +59,6 @@ static void skip_spaces(const char **p)
     *p += strspn(*p, " ");
 }
 
-static const char *keep_text(struct log_facts *f, const char *s)
-{
-    return arena_strdup(f->a, s);
-}
-
 static void answer_add(struct log_facts *f, struct log_answers *q, const char *value, size_t line)
 {
     if (!value)
@@ -75,7 +70,7 @@ static void answer_add(struct log_facts *f, struct log_answers *q, const char *v
         return;
     if (!q->count)
         q->line = line;
-    q->values[q->count++] = keep_text(f, value);
+    q->values[q->count++] = arena_strdup(f->a, value);
 }
 
 /* ---- lines ---- */

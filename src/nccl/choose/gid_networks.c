@@ -117,17 +117,12 @@ static bool nets_agree(const struct gid_networks *l, const char *const *at)
 
 /* ---- a better answer ---- */
 
-static bool rule_narrow(struct gid_rule *rule, const char *range)
-{
-    return gid_rule_range(rule, range) && rule->prefix_bits > 0;
-}
-
 /* With this range every port lands where it should. */
 static bool range_works(const struct gid_networks *l, const char *range, const char *const *target)
 {
     struct gid_rule rule = l->rule;
 
-    if (!range || !rule_narrow(&rule, range))
+    if (!range || !gid_rule_range(&rule, range) || rule.prefix_bits <= 0)
         return false;
     for (size_t i = 0; i < l->count; i++)
         if (!str_eq(port_lands(l, &l->ports[i], &rule), target[i]))
