@@ -42,7 +42,6 @@ enum {
     AGENT_SCRAPES_MAX = 32,        /* endpoints of applications */
     AGENT_FEEDS_MAX = 12,          /* tables that are brought together */
     AGENT_EVENTS_TURN_MAX = 256,   /* events taken from a feed in one turn */
-    AGENT_DOC_MAX = 4 << 20,       /* bytes of a document */
     AGENT_STACK_BYTES = 256 << 10, /* of each thread */
     AGENT_SHOW_MS = 150,           /* after a second began its values are shown */
     AGENT_STALE_MS = 10000,        /* a source silent for so long, or three periods, is unknown */
@@ -162,7 +161,6 @@ struct agent {
     size_t recorded;         /* series written */
     uint32_t *recorded_born; /* owned: by id, telemetry_generation() then; TELEMETRY_SERIES_MAX */
     uint64_t recorded_renewed;
-    uint64_t record_events;
     int64_t incident_ns, bundled_ns; /* monotonic: a bundle is due, was begun; 0: none */
     struct freezer *freezer;         /* makes it; NULL: none does */
     struct buf docs;                 /* scratch */

@@ -340,10 +340,10 @@ static bool path_format(char out[ROOT_PATH_MAX], const char *fmt, va_list ap)
     return n > 0 && n < ROOT_PATH_MAX;
 }
 
-static ssize_t line_of(struct root *r, char *buf, size_t cap, const char *path)
+static ssize_t line_of(struct root *r, char *buf, size_t cap, const char *fmt, va_list ap)
 {
-    ssize_t n = root_read(r, path, buf, cap);
-    char *start;
+    char path[ROOT_PATH_MAX], *start;
+    ssize_t n = path_format(path, fmt, ap) ? root_read(r, path, buf, cap) : -ENAMETOOLONG;
 
     if (n < 0)
         return n;
@@ -356,42 +356,37 @@ static ssize_t line_of(struct root *r, char *buf, size_t cap, const char *path)
 
 ssize_t root_line(struct root *r, char *buf, size_t cap, const char *fmt, ...)
 {
-    char path[ROOT_PATH_MAX];
     va_list ap;
-    bool fits;
+    ssize_t n;
 
     va_start(ap, fmt);
-    fits = path_format(path, fmt, ap);
+    n = line_of(r, buf, cap, fmt, ap);
     va_end(ap);
-    return fits ? line_of(r, buf, cap, path) : -ENAMETOOLONG;
+    return n;
 }
 
 const char *root_str(struct root *r, struct arena *a, const char *fmt, ...)
 {
-    char path[ROOT_PATH_MAX], line[ROOT_LINE_MAX];
+    char line[ROOT_LINE_MAX];
     va_list ap;
-    bool fits;
+    ssize_t n;
 
     va_start(ap, fmt);
-    fits = path_format(path, fmt, ap);
+    n = line_of(r, line, sizeof(line), fmt, ap);
     va_end(ap);
-    if (!fits || line_of(r, line, sizeof(line), path) <= 0)
-        return NULL;
-    return arena_strdup(a, line);
+    return n > 0 ? arena_strdup(a, line) : NULL;
 }
 
 struct maybe root_int(struct root *r, const char *fmt, ...)
 {
-    char path[ROOT_PATH_MAX], line[ROOT_LINE_MAX];
+    char line[ROOT_LINE_MAX];
     va_list ap;
-    bool fits;
+    ssize_t n;
 
     va_start(ap, fmt);
-    fits = path_format(path, fmt, ap);
+    n = line_of(r, line, sizeof(line), fmt, ap);
     va_end(ap);
-    if (!fits || line_of(r, line, sizeof(line), path) <= 0)
-        return maybe_none();
-    return str_to_maybe(line);
+    return n > 0 ? str_to_maybe(line) : maybe_none();
 }
 
 bool root_exists(struct root *r, const char *fmt, ...)
