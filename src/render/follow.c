@@ -109,14 +109,6 @@ static bool ends_for_good(const struct render *r, const struct spec_component *c
     return c->restart != SPEC_RESTART_ALWAYS;
 }
 
-static bool fabric_is_used(const struct spec_component *c, const char *name)
-{
-    for (size_t i = 0; i < c->fabrics.count; i++)
-        if (str_eq(c->fabrics.items[i], name))
-            return true;
-    return false;
-}
-
 /* Does it use every network that its machines are on? */
 static bool uses_all_fabrics(const struct render *r, const struct spec_component *c)
 {
@@ -124,7 +116,7 @@ static bool uses_all_fabrics(const struct render *r, const struct spec_component
 
     for (size_t g = 0; (n = spec_component_group(r->spec, c, g)); g++)
         for (size_t i = 0; i < n->fabrics.count; i++)
-            if (!fabric_is_used(c, n->fabrics.items[i]))
+            if (!render_strs_has(&c->fabrics, n->fabrics.items[i]))
                 return false;
     return true;
 }

@@ -66,6 +66,7 @@ void render_warn(struct render *r, const void *member, const char *hint, const c
  * the thread, good for the line that is being written. */
 const char *render_from(const struct render *r, const void *member);
 
+bool render_strs_has(const struct spec_strs *list, const char *item);
 /* Is one of the fabrics named, of a component or a node group, for RDMA? */
 bool render_uses_rdma(const struct render *r, const struct spec_strs *fabrics);
 

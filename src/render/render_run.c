@@ -84,16 +84,9 @@ void render_warn(struct render *r, const void *member, const char *hint, const c
     va_end(ap);
 }
 
-static const char *base_name(const char *file)
-{
-    const char *slash = strrchr(file, '/');
-
-    return slash ? slash + 1 : file;
-}
-
 static const char *file_name(const struct spec *s)
 {
-    return str_eq(spec_file(s), "standard input") ? "stdin" : base_name(spec_file(s));
+    return str_eq(spec_file(s), "standard input") ? "stdin" : path_last_part(spec_file(s));
 }
 
 const char *render_from(const struct render *r, const void *member)
@@ -109,13 +102,21 @@ const char *render_from(const struct render *r, const void *member)
         struct spec_pos at = spec_where(r->spec, member);
 
         buf_adds(&text, ", ");
-        quote_comment(&text, at.file_no ? base_name(at.file) : file_name(r->spec));
+        quote_comment(&text, at.file_no ? path_last_part(at.file) : file_name(r->spec));
         buf_addf(&text, ":%d", at.line);
     }
     (void)snprintf(out, FROM_MAX, "%s", buf_str(&text));
     str_make_text(out); /* a character may have been cut */
     buf_release(&text);
     return out;
+}
+
+bool render_strs_has(const struct spec_strs *list, const char *item)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (str_eq(list->items[i], item))
+            return true;
+    return false;
 }
 
 bool render_uses_rdma(const struct render *r, const struct spec_strs *fabrics)

@@ -36,14 +36,6 @@ static void promql_regex(struct buf *out, const char *s)
 }
 
 /* ---- whom an alert is for */
-static bool list_has(const struct spec_strs *l, const char *s)
-{
-    for (size_t i = 0; i < l->count; i++)
-        if (str_eq(l->items[i], s))
-            return true;
-    return false;
-}
-
 /* Values of a label as a matcher, and the first as a label that matches it. */
 struct alert_values {
     struct buf regex;
@@ -82,7 +74,7 @@ bool alerts_is_for(const struct spec *s, const struct spec_alert *x, const struc
 
         runs = c && spec_component_on(s, c, n);
     }
-    return runs && (!x->nodes.count || list_has(&x->nodes, n->name));
+    return runs && (!x->nodes.count || render_strs_has(&x->nodes, n->name));
 }
 
 struct matchers {
@@ -112,7 +104,7 @@ static void for_whom(const struct render *r, struct render_alert *to, bool of_mo
     if (of_models) {
         for (size_t i = 0; i < r->spec->model_count; i++)
             if (r->spec->models[i].component &&
-                list_has(&x->components, r->spec->models[i].component))
+                render_strs_has(&x->components, r->spec->models[i].component))
                 add_one(&v, r->spec->models[i].name);
     }
     if (v.regex.len)

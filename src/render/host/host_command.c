@@ -19,13 +19,6 @@ bool host_is_server(const struct spec_component *c)
     return c->kind == SPEC_COMPONENT_SERVING && !c->command.count;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 static void word_add(struct host_words *w, const char *word)
 {
     w->items[w->count++] = word;
@@ -69,7 +62,7 @@ static const struct launcher {
 /* The row of the program that a command begins with; NULL: none. */
 static const struct launcher *launcher_of(const struct spec_component *c)
 {
-    const char *program = c->command.count ? base_name(c->command.items[0]) : "";
+    const char *program = c->command.count ? path_last_part(c->command.items[0]) : "";
 
     for (size_t i = 0; i < ARRAY_SIZE(LAUNCHERS); i++)
         if (str_eq(program, LAUNCHERS[i].program))
@@ -131,7 +124,7 @@ void host_warn_launcher(struct render *r, const struct spec_component *c, const 
 bool host_brings_torch(const struct spec_component *c)
 {
     const char *program = c->command.count ? c->command.items[0] : "";
-    const char *name = base_name(program);
+    const char *name = path_last_part(program);
 
     return program[0] == '/' &&
            (str_eq(name, "python") || str_eq(name, "python3") || str_starts(name, "python3."));

@@ -297,23 +297,14 @@ static void storage_write(struct kube *q)
     }
 }
 
-static bool fabric_used(const struct kube *q, const struct spec_fabric *f)
-{
-    for (size_t i = 0; i < q->work_count; i++)
-        for (size_t j = 0; j < q->works[i].c->fabrics.count; j++)
-            if (str_eq(q->works[i].c->fabrics.items[j], f->name))
-                return true;
-    return false;
-}
-
 static void networks_write(struct kube *q)
 {
     const struct spec *s = q->k.r->spec;
     struct buf *out = NULL;
 
     for (size_t i = 0; i < s->fabric_count; i++) {
-        for (size_t j = 0; fabric_used(q, &s->fabrics[i]) && j < k8s_rail_count(&s->fabrics[i]);
-             j++) {
+        for (size_t j = 0;
+             kube_fabric_used(q, &s->fabrics[i]) && j < k8s_rail_count(&s->fabrics[i]); j++) {
             if (!out)
                 out = kube_base(q, "networks.yaml", "Networks beside the cluster's own (Multus).");
             k8s_attachment(&q->k, out, &s->fabrics[i], j);

@@ -40,12 +40,11 @@ struct chart {
 
 /* ---- what is needed ---- */
 
-static bool is_used(const struct kube *q, const struct spec_fabric *f)
+bool kube_fabric_used(const struct kube *q, const struct spec_fabric *f)
 {
     for (size_t i = 0; i < q->work_count; i++)
-        for (size_t j = 0; j < q->works[i].c->fabrics.count; j++)
-            if (str_eq(q->works[i].c->fabrics.items[j], f->name))
-                return true;
+        if (render_strs_has(&q->works[i].c->fabrics, f->name))
+            return true;
     return false;
 }
 
@@ -54,7 +53,7 @@ static bool any_used(const struct kube *q, bool (*is)(const struct spec_fabric *
     const struct spec *s = q->k.r->spec;
 
     for (size_t i = 0; i < s->fabric_count; i++)
-        if (is_used(q, &s->fabrics[i]) && is(&s->fabrics[i]))
+        if (kube_fabric_used(q, &s->fabrics[i]) && is(&s->fabrics[i]))
             return true;
     return false;
 }
@@ -256,7 +255,7 @@ static const char *prefix_of(const struct kube *q)
     const struct spec *s = q->k.r->spec;
 
     for (size_t i = 0; i < s->fabric_count; i++)
-        if (s->fabrics[i].sriov && is_used(q, &s->fabrics[i]))
+        if (s->fabrics[i].sriov && kube_fabric_used(q, &s->fabrics[i]))
             return s->fabrics[i].sriov->resource_prefix;
     return NULL;
 }
@@ -423,7 +422,7 @@ static void ask_secrets(struct kube *q, struct buf *out, const char *namespace)
 
 static bool fabric_attaches(void *of, const struct spec_fabric *f)
 {
-    return is_used(of, f);
+    return kube_fabric_used(of, f);
 }
 
 static void ask_site(struct kube *q, struct buf *out)
@@ -702,7 +701,7 @@ static void devices_file(struct kube *q)
     json_obj(&w);
     json_kv_arr(&w, "configList");
     for (size_t i = 0; i < s->fabric_count; i++)
-        if (is_used(q, &s->fabrics[i]) && k8s_rdma_shared(&s->fabrics[i]))
+        if (kube_fabric_used(q, &s->fabrics[i]) && k8s_rdma_shared(&s->fabrics[i]))
             device_config(q, &w, &s->fabrics[i]);
     json_arr_end(&w);
     json_obj_end(&w);
@@ -724,7 +723,7 @@ static void pools_file(struct kube *q)
 
     render_head(q->k.r, out, "#", "Addresses of pods on networks of nv-ipam, by machine.");
     for (size_t i = 0; i < s->fabric_count; i++)
-        for (size_t j = 0; is_used(q, &s->fabrics[i]) && has_nv_pool(&s->fabrics[i]) &&
+        for (size_t j = 0; kube_fabric_used(q, &s->fabrics[i]) && has_nv_pool(&s->fabrics[i]) &&
                            j < s->fabrics[i].subnets.count;
              j++)
             k8s_ip_pool(&q->k, out, IPAM_NAMESPACE, &s->fabrics[i], j);
@@ -739,7 +738,7 @@ static void sriov_file(struct kube *q)
     for (size_t i = 0; i < s->fabric_count; i++) {
         const struct spec_fabric *f = &s->fabrics[i];
 
-        if (!f->sriov || !is_used(q, f))
+        if (!f->sriov || !kube_fabric_used(q, f))
             continue;
         if (!str_eq(f->sriov->resource_prefix, prefix_of(q)))
             render_refuse(q->k.r, &f->sriov->resource_prefix, "Give all fabrics the same.",

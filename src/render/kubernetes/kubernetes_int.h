@@ -107,6 +107,7 @@ void kube_cut_script(struct buf *out);
 /* kubernetes_install.c: functions of the script, and the files of the cluster that it applies. */
 void kube_install_script(struct kube *q, struct buf *out);
 void kube_install_write(struct kube *q);
+bool kube_fabric_used(const struct kube *q, const struct spec_fabric *f);
 bool kube_mounted(const struct kube *q, const struct spec_storage *s);
 /* kubernetes_queue.c: Kueue's queue, its flavors and topology; lines that label machines with
  * where they are; the level that pods of a component should share, NULL: none is known. */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "os/file.h"
 #include "render/outdir/outdir_int.h"
+#include "render/text/quote_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -346,14 +347,6 @@ void outdir_discard(struct outdir *p, const char *path)
     close(fd);
 }
 
-/* The last part of a path. */
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 enum rc outdir_link(struct outdir *p, const char *path, const char *aside, struct err *err)
 {
     const char *name;
@@ -362,15 +355,15 @@ enum rc outdir_link(struct outdir *p, const char *path, const char *aside, struc
 
     if (fd < 0)
         return parent_error(p, path, err);
-    if (linkat(fd, name, fd, last_part(aside), 0) && errno != EPERM && errno != ENOTSUP)
-        rc = err_sys(err, "cannot keep '%s' of '%s' as '%s'", path, p->dir, last_part(aside));
+    if (linkat(fd, name, fd, path_last_part(aside), 0) && errno != EPERM && errno != ENOTSUP)
+        rc = err_sys(err, "cannot keep '%s' of '%s' as '%s'", path, p->dir, path_last_part(aside));
     close(fd);
     return rc;
 }
 
 enum rc outdir_aside(struct outdir *p, const char *path, const char *aside, struct err *err)
 {
-    const char *name, *other = last_part(aside);
+    const char *name, *other = path_last_part(aside);
     int fd = outdir_parent(p, path, false, &name);
     enum rc rc = RC_OK;
 

@@ -70,14 +70,6 @@ const char *slurm_time(int64_t ms, char out[SLURM_TIME_MAX])
     return out;
 }
 
-bool slurm_strs_has(const struct spec_strs *list, const char *item)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (str_eq(list->items[i], item))
-            return true;
-    return false;
-}
-
 /* --- look-ups --- */
 
 bool slurm_has(const struct slurm *c, const struct spec_node *n)
@@ -87,7 +79,7 @@ bool slurm_has(const struct slurm *c, const struct spec_node *n)
     if (n->role == SPEC_ROLE_GPU || n->role == SPEC_ROLE_CPU)
         return true;
     for (size_t i = 0; i < c->s->partition_count; i++)
-        if (slurm_strs_has(&c->s->partitions[i].nodes, n->name))
+        if (render_strs_has(&c->s->partitions[i].nodes, n->name))
             return true;
     return false;
 }
@@ -130,7 +122,7 @@ const struct spec_account *slurm_account(const struct slurm *c, const char *name
     return NULL;
 }
 
-static bool any_gpus(const struct slurm *c)
+bool slurm_has_gpus(const struct slurm *c)
 {
     for (size_t i = 0; i < c->r->spec->node_count; i++)
         if (c->r->spec->nodes[i].gpus_per_node && slurm_has(c, &c->r->spec->nodes[i]))
@@ -178,7 +170,7 @@ static bool any_mixed_job(const struct slurm *c)
 
 const struct spec_partition *slurm_implied(const struct slurm *c, size_t i)
 {
-    if (c->s->partition_count || !any_gpus(c) || !any_without_gpus(c))
+    if (c->s->partition_count || !slurm_has_gpus(c) || !any_without_gpus(c))
         return NULL;
     return i == 0 ? &implied_cpu : i == 1 && any_mixed_job(c) ? &implied_all : NULL;
 }
@@ -193,8 +185,8 @@ bool slurm_partition_has(const struct slurm *c, const struct spec_partition *p,
     if (p == &implied_cpu)
         return !n->gpus_per_node;
     if (p && p->nodes.count)
-        return slurm_strs_has(&p->nodes, n->name);
-    return n->gpus_per_node > 0 || !any_gpus(c);
+        return render_strs_has(&p->nodes, n->name);
+    return n->gpus_per_node > 0 || !slurm_has_gpus(c);
 }
 
 /* Partitions may list thousands of groups, so names are sorted once and not looked up in a list. */

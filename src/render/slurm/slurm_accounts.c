@@ -65,7 +65,7 @@ const struct spec_qos *slurm_grace(const struct slurm *c, const struct spec_qos 
     for (size_t i = 0; !spec_where(c->r->spec, &q->grace_ms).line && i < c->s->qos_count; i++) {
         const struct spec_qos *by = &c->s->qos[i];
 
-        if (slurm_strs_has(&by->preempts, q->name) && spec_where(c->r->spec, &by->grace_ms).line &&
+        if (render_strs_has(&by->preempts, q->name) && spec_where(c->r->spec, &by->grace_ms).line &&
             (!longest || by->grace_ms > longest->grace_ms))
             longest = by;
     }
@@ -203,7 +203,7 @@ static void user_partitions(struct slurm *c, struct buf *out, const struct spec_
 static bool user_is_new(const struct slurm *c, const struct spec_account *a, const char *user)
 {
     for (const struct spec_account *b = c->s->accounts; b < a; b++)
-        if (slurm_strs_has(&b->users, user))
+        if (render_strs_has(&b->users, user))
             return false;
     return true;
 }

@@ -294,7 +294,7 @@ static void check_job(struct slurm *c, const struct spec_component *k)
     if (!k->command.count)
         render_refuse(c->r, &k->name, "Add 'command: [python, train.py]' or the like.",
                       "component '%s' says nothing to run", k->name);
-    if (p && p->qos.count && k->qos && !slurm_strs_has(&p->qos, k->qos))
+    if (p && p->qos.count && k->qos && !render_strs_has(&p->qos, k->qos))
         render_refuse(c->r, &k->qos, "Add it to the partition's 'qos', or take another.",
                       "partition '%s' does not allow QOS '%s'", p->name, k->qos);
     slurm_terms_check(c, k);

@@ -73,10 +73,10 @@ bool slurm_is_implied(const struct spec_partition *p); /* SLURM_MAIN (NULL) or o
 /* Does a partition have this group?  One that lists none has every group with GPUs. */
 bool slurm_partition_has(const struct slurm *c, const struct spec_partition *p,
                          const struct spec_node *n);
+bool slurm_has_gpus(const struct slurm *c); /* has a machine of the cluster? */
 /* All groups of a partition, in the order of the spec; the caller frees the array. */
 const struct spec_node **slurm_partition_groups(const struct slurm *c,
                                                 const struct spec_partition *p, size_t *count);
-bool slurm_strs_has(const struct spec_strs *list, const char *item);
 
 enum slurm_preempt { SLURM_PREEMPT_NONE, SLURM_PREEMPT_QOS, SLURM_PREEMPT_PARTITION };
 enum slurm_preempt slurm_preempt_by(const struct slurm *c); /* who pushes whom aside */

@@ -55,7 +55,7 @@ struct slurm_share slurm_share_of(const struct spec_node *const *groups, size_t 
 
 bool slurm_partition_takes(const struct spec_partition *p, const struct spec_qos *q)
 {
-    return !p || !p->qos.count || slurm_strs_has(&p->qos, q->name);
+    return !p || !p->qos.count || render_strs_has(&p->qos, q->name);
 }
 
 bool slurm_keeps_qos(const struct slurm *c)
@@ -137,7 +137,7 @@ int64_t slurm_qos_gpus(const struct slurm *c, const struct spec_qos *q)
 
 bool slurm_account_has(const struct spec_account *a, const struct spec_qos *q)
 {
-    return !a->qos.count || slurm_strs_has(&a->qos, q->name);
+    return !a->qos.count || render_strs_has(&a->qos, q->name);
 }
 
 /* "normal" where there is one, else the first that pushes nobody aside: who asks for nothing

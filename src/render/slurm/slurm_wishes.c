@@ -101,14 +101,6 @@ static void default_partition(struct slurm *c)
 
 /* --- preemption --- */
 
-static bool has_gpus(const struct slurm *c)
-{
-    for (size_t i = 0; i < c->r->spec->node_count; i++)
-        if (c->r->spec->nodes[i].gpus_per_node && slurm_has(c, &c->r->spec->nodes[i]))
-            return true;
-    return false;
-}
-
 /* Jobs of a partition make way for those of partitions with a higher priority on the same
  * machines. */
 static bool gives_way(const struct slurm *c, const struct spec_partition *p)
@@ -133,7 +125,7 @@ static void grace_wishes(struct slurm *c, const struct spec_qos *q)
     for (size_t i = 0; longest != q && i < c->s->qos_count; i++) {
         const struct spec_qos *by = &c->s->qos[i];
 
-        if (slurm_strs_has(&by->preempts, q->name) && is_said(c, &by->grace_ms) &&
+        if (render_strs_has(&by->preempts, q->name) && is_said(c, &by->grace_ms) &&
             by->grace_ms < longest->grace_ms)
             render_warn(c->r, &by->grace_ms,
                         "Give both the same, or that QOS a 'grace' of its own.",
@@ -180,7 +172,8 @@ static void preemption_wishes(struct slurm *c)
                         "nobody pushes jobs of partition '%s' aside: no partition with its "
                         "machines has a higher priority",
                         p->name);
-        else if (p->preempt == SPEC_PREEMPT_SUSPEND && by == SLURM_PREEMPT_PARTITION && has_gpus(c))
+        else if (p->preempt == SPEC_PREEMPT_SUSPEND && by == SLURM_PREEMPT_PARTITION &&
+                 slurm_has_gpus(c))
             render_warn(c->r, &p->preempt, "Set 'preempt: requeue'.",
                         "a suspended job keeps its GPUs: nobody gets those of partition '%s'",
                         p->name);
@@ -189,8 +182,8 @@ static void preemption_wishes(struct slurm *c)
         render_warn(c->r, &c->s->gang, "Leave it out, or let jobs ask for parts of machines.",
                     "jobs that take turns keep their memory%s: those that fill a machine never "
                     "give it to another",
-                    has_gpus(c) ? " and their GPUs" : "");
-    if (c->s->preempt == SPEC_PREEMPT_SUSPEND && by == SLURM_PREEMPT_QOS && has_gpus(c))
+                    slurm_has_gpus(c) ? " and their GPUs" : "");
+    if (c->s->preempt == SPEC_PREEMPT_SUSPEND && by == SLURM_PREEMPT_QOS && slurm_has_gpus(c))
         render_warn(c->r, &c->s->preempt, "Set 'preempt: requeue'.",
                     "a suspended job keeps its GPUs: who pushes it aside does not get them");
 }
@@ -200,7 +193,7 @@ static void preemption_wishes(struct slurm *c)
 static void idle_groups(struct slurm *c)
 {
     struct slurm_names listed = { 0 };
-    bool gpus = has_gpus(c), rest = c->s->partition_count == 0;
+    bool gpus = slurm_has_gpus(c), rest = c->s->partition_count == 0;
 
     for (size_t i = 0; i < c->s->partition_count; i++) {
         const struct spec_strs *nodes = &c->s->partitions[i].nodes;

@@ -110,6 +110,13 @@ void quote_html(struct buf *out, const char *s)
     }
 }
 
+const char *path_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
 void dns_name(char *out, const char *name)
 {
     size_t n = 0;

@@ -20,6 +20,8 @@ void quote_comment(struct buf *out, const char *s);
 void quote_html(struct buf *out, const char *s);
 /* Every $ twice, as compose and Kubernetes write one that stands for itself. */
 const char *quote_dollars(struct arena *a, const char *s);
+/* What stands behind the last slash of a path. */
+const char *path_last_part(const char *path);
 /* A name as RFC 1123 wants it (lower case, digits, '-', at most 63): names of the spec that differ
  * ("world_model") become the same each time ("world-model").  `out` holds SPEC_NAME_MAX + 1. */
 void dns_name(char *out, const char *name);
