@@ -9,13 +9,13 @@
 enum { CHECK_NAMES_MAX = SPEC_NODES_MAX }; /* names of one kind: no file holds more */
 
 /* --- names that must exist --- */
-struct name_list {
+struct known_names {
     const char *items[CHECK_NAMES_MAX];
     size_t count;
     bool holes; /* one could not be read */
 };
 
-static void names_add(struct name_list *n, const void *items, size_t count, size_t size)
+static void names_add(struct known_names *n, const void *items, size_t count, size_t size)
 {
     for (size_t i = 0; i < count && n->count < CHECK_NAMES_MAX; i++) {
         const char *name = *(const char *const *)((const char *)items + i * size);
@@ -29,7 +29,7 @@ static void names_add(struct name_list *n, const void *items, size_t count, size
 #define NAMES_ADD(n, items, count) names_add((n), (items), (count), sizeof(*(items)))
 
 /* Fills `n` with the names of one collection of the spec. */
-static void names_of(const struct spec *s, const char *what, struct name_list *n)
+static void names_of(const struct spec *s, const char *what, struct known_names *n)
 {
     const struct spec_slurm *slurm = s->targets.slurm;
 
@@ -76,7 +76,7 @@ static const char *collection_noun(const char *collection)
     return "";
 }
 
-static void check_name(struct check *c, struct name_list *n, const char *what, const char *name,
+static void check_name(struct check *c, struct known_names *n, const char *what, const char *name,
                        const void *at)
 {
     const char *near;
@@ -105,7 +105,7 @@ static void check_name(struct check *c, struct name_list *n, const char *what, c
     }
 }
 
-static void check_refs_row(struct check *c, struct name_list *n, const struct spec_row *r,
+static void check_refs_row(struct check *c, struct known_names *n, const struct spec_row *r,
                            const void *at)
 {
     const struct spec_strs *list = at;
@@ -125,7 +125,7 @@ static void check_refs_row(struct check *c, struct name_list *n, const struct sp
 }
 
 /* Every row with `refers`, wherever it is. */
-static void check_refs_table(struct check *c, struct name_list *n, const struct spec_table *t,
+static void check_refs_table(struct check *c, struct known_names *n, const struct spec_table *t,
                              const void *obj)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -153,7 +153,7 @@ void check_refs(struct check *c)
 {
     struct arena a = { 0 };
 
-    check_refs_table(c, arena_new(&a, struct name_list), &spec_schema, c->s);
+    check_refs_table(c, arena_new(&a, struct known_names), &spec_schema, c->s);
     arena_release(&a);
     for (size_t i = 0; i < c->s->budgets.component_count; i++)
         if (!spec_component_find(c->s, c->s->budgets.components[i].name) &&
