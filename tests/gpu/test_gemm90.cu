@@ -6,7 +6,7 @@
  * relative, about 2.0e-4 and 1.7e-3 in norm); e4m3 results have four bits. */
 #include "gpu/gk_test.cuh"
 
-#include "engine/cuda/kernels/gemm_sm90.cuh"
+#include "engine/cuda/kernels/gemm_sm90_int.cuh"
 
 #include <cublasLt.h>
 #include <dlfcn.h>

@@ -28,7 +28,7 @@
  *
  * Every sum runs over k in steps of 32 bytes from the first to the last, in one accumulator,
  * whatever the tile: the bits of a row depend on nothing but the row. */
-#include "engine/cuda/kernels/gemm_sm90.cuh"
+#include "engine/cuda/kernels/gemm_sm90_int.cuh"
 
 #include "engine/cuda/kernels/gemm_sm90_core.cuh"
 #include "engine/cuda/kernels/tensor_map.cuh"
