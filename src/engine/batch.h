@@ -31,7 +31,7 @@ struct batch_item {
     char *why; /* what went wrong with it; owned; NULL: nothing */
 };
 
-struct batch { /* all zero: empty */
+struct batch {     /* all zero: empty */
     uint32_t *ids; /* [tokens], owned, as added */
     uint8_t *types;
     size_t tokens, tokens_cap;

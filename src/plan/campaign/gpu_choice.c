@@ -65,7 +65,7 @@ static void serve_choice(const struct plan_choice_want *w, struct plan_gpu_choic
 static void train_choice(const struct plan_choice_want *want, struct plan_gpu_choice *c)
 {
     struct plan_size_want w = { .best = *want->best, .days = want->days, .parts = true };
-    struct plan_sized s, before;
+    struct plan_sized s = { 0 }, before;
     const struct plan_bill *bill = &s.campaign.bill[PLAN_ON_DEMAND];
     struct err err = { 0 };
 

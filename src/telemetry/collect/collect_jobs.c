@@ -112,9 +112,9 @@ static enum rc read_job(const struct json *j, struct job_file *out, struct err *
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
         double v = json_num(json_get(j, numbers[i].key), NAN);
 
-        *(double *)((char *)out + numbers[i].at) = v >= numbers[i].least && v <= numbers[i].most
-                                                       ? v
-                                                       : (double)NAN; /* not for NaN either */
+        *(double *)(void *)((char *)out + numbers[i].at) =
+            v >= numbers[i].least && v <= numbers[i].most ? v
+                                                          : (double)NAN; /* not for NaN either */
     }
     if (gpus && gpus->type == JSON_ARR &&
         gpus->count <= JOB_GPUS_MAX) /* which ones, not how many */
@@ -324,7 +324,8 @@ static void write_job(struct json_out *w, const struct job_file *j)
     json_kv_str(w, "state", states[j->state]);
     json_kv_str(w, "message", j->message[0] ? j->message : NULL);
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        json_kv_num(w, numbers[i].key, *(const double *)((const char *)j + numbers[i].at));
+        json_kv_num(w, numbers[i].key,
+                    *(const double *)(const void *)((const char *)j + numbers[i].at));
 }
 
 static void take_file(struct jobs *s, const char *folder, const char *name, double now_s)
