@@ -70,7 +70,7 @@ case "$BUILD" in
 */address | */*thread) test_skip 'out of memory: one line, exit 4' 'a sanitizer needs its memory' ;;
 *)
     test_expect 'out of memory: one line, exit 4' '
-        hostile errors x.tar && (ulimit -v 9000; exec "$BUILD/stoker" detect --root x.tar) >out 2>err
+        hostile errors x.tar && (ulimit -v 10000; exec "$BUILD/stoker" detect --root x.tar) >out 2>err
         test $? = 4 && test ! -s out && test "$(wc -l <err)" = 1 && grep -q "out of memory" err
     '
     ;;
