@@ -252,7 +252,10 @@ static void here_p2p(const struct hw *hw, const struct nccl_choice *c, struct wh
 
     (void)hw;
     if (!c->p2p_count)
-        why_para(out, "here", "%s", c->gpus.known ? "There is no pair of GPUs." : c->gpus_why);
+        why_para(out, "here", "%s",
+                 !c->gpus.known  ? c->gpus_why
+                 : c->gpus.v < 2 ? "Peer-to-peer needs two GPUs; fewer are visible here."
+                                 : "The inventory has no paths between these GPUs.");
     else
         why_para(out, "here", "The pairs of GPUs:");
     for (size_t i = 0; i < c->p2p_count; i++) {

@@ -150,6 +150,11 @@ assert len(d[\"paths\"]) == n and all(len(r) == n for r in d[\"paths\"])
 assert d[\"paths\"][0][0] == \"X\" and d[\"devices\"][-1][\"name\"] == \"mlx5_12\", d[\"devices\"][-1]
 "
 '
+test_expect '--why of a link between GPUs: one GPU, two of which one is hidden, none told' '
+    said() { stoker detect --root "$BUILD/machines/$1.tar" --why NCCL_P2P_LEVEL ${2-} ${3-} >out && grep -q "$need" out || { cat out; return 1; }; }
+    need="needs two GPUs; fewer are visible here" && said h200-vm && said dgx-h100 -e CUDA_VISIBLE_DEVICES=1 &&
+    need="pairs of GPUs" && said dgx-h100 && need="the number of GPUs cannot be known" && said openshift-init
+'
 test_expect '--why --json: the same answer, labelled' '
     stoker detect --root $M/openshift-roce.tar --why NCCL_IB_GID_INDEX --json | python3 -c "
 import json, sys
