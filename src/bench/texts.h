@@ -36,6 +36,6 @@ enum rc texts_read(const char *path, struct texts *out, struct err *err) MUST_US
 void texts_make(const struct texts_law *law, size_t count, uint64_t seed, struct texts *out);
 void texts_release(struct texts *t);
 
-extern const char *const texts_words[]; /* words.c: lines of words, NULL at the end */
+extern const char *const texts_words[]; /* bench_words.c: lines of words, NULL at the end */
 
 #endif

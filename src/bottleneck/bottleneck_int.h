@@ -3,7 +3,7 @@
  *
  *   bottleneck_facts.c  from a window's slots to facts
  *   bottleneck_table.c  data/limits.csv with types, and the words of facts
- *   limits.c        judging
+ *   bottleneck.c        judging
  *   bottleneck_show.c   verdicts as text and JSON */
 #ifndef BOTTLENECK_BOTTLENECK_INT_H
 #define BOTTLENECK_BOTTLENECK_INT_H

@@ -72,7 +72,7 @@ enum rc cmd_check_operands(const struct cmd_call *call, struct err *err) MUST_US
 void cmd_call_release(struct cmd_call *call);
 
 /* Command lines of documents, `[["line", "detect", "--env"], ...]`, against the tables; nothing is
- * run.  One line an entry: "ok", or what is wrong.  See parse.c for the forms. */
+ * run.  One line an entry: "ok", or what is wrong.  See cmd_parse.c for the forms. */
 enum rc cmd_parse_lines(const char *path, struct buf *out, struct err *err) MUST_USE;
 
 /* Writes `out` to stdout and empties it.  `gone` becomes true when the reader has left, which is

@@ -75,7 +75,8 @@ enum { PLAN_CONST_KINDS_MAX = 8, PLAN_CONST_ROWS_MAX = 256, PLAN_FREE_MAX = 16 }
 /* A row of data/plan.csv; texts are borrowed from the arena. */
 struct plan_const_row {
     const char *kind;
-    enum plan_const which; /* PLAN_C_COUNT and above: of plan_memory_const_table (memory.h) */
+    enum plan_const
+        which; /* PLAN_C_COUNT and above: of plan_memory_const_table (step_memory_int.h) */
     double value, start, width;
     bool free;
     const char *meaning, *source;

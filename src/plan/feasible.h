@@ -14,7 +14,7 @@
  *
  * A refusal is a proof; where the search gave up, a warning says so.  What is not known (cores,
  * memory of a group) refuses nothing.  Whether the placement is a good one is another question:
- * feasible_places() says who is where for whoever wants to improve on it. */
+ * feasible_place_at() says who is where for whoever wants to improve on it. */
 #ifndef PLAN_FEASIBLE_H
 #define PLAN_FEASIBLE_H
 #include "base/arena.h"

@@ -371,8 +371,8 @@ struct plan_memory {
     uint64_t host; /* bytes of host memory a GPU's offloaded part takes */
     int32_t worst; /* the fullest stage */
 };
-/* A number of the model that is not a count: named, so that a fit can change it (memory.h has the
- * names). */
+/* A number of the model that is not a count: named, so that a fit can change it
+ * (memory/step_memory_int.h has the names). */
 struct plan_memory_consts {
     double fragment_share; /* of tensors, on top of them */
     double logit_fragment; /* of logits: the largest buffers find no hole between micro-batches */

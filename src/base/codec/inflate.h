@@ -2,7 +2,7 @@
 /* inflate: undoes DEFLATE (RFC 1951), for archives and for packed bodies of requests.
  *
  * zlib does the work; this is how the program uses it.  Bytes come and go through callbacks, so
- * memory stays at some ten KiB whatever the size.  What comes out is bounded by the caller. */
+ * memory stays at about 120 KiB whatever the size.  What comes out is bounded by the caller. */
 #ifndef BASE_CODEC_INFLATE_H
 #define BASE_CODEC_INFLATE_H
 #include "base/err.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd_agent_int: what the files of `stoker agent` share.
  *
- *   agent.c          options, signals, the life of the agent
+ *   cmd_agent.c      options, signals, the life of the agent
  *   agent_plan.c     what to watch: from the spec, then from options
  *   agent_sample.c   the driver asked by this program itself: the collector, the cost of calls
  *   agent_control.c  the socket through which `stoker agent release` and others speak with it */

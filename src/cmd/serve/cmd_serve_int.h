@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd_serve_int: what the files of `stoker serve` share.
  *
- *   serve.c          options, signals, the life of the server
+ *   cmd_serve.c      options, signals, the life of the server
  *   serve_plan.c     what to serve: from the spec, then from options
  *   serve_explain.c  --explain: every setting, its value, where it comes from and why
  *   serve_try.c      --try: one request of its own */

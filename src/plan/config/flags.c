@@ -124,7 +124,7 @@ static void note_half(struct flags_job *j)
 }
 
 /* Fused kernels hide tensor-parallel collectives behind products inside one NVLink domain: what
- * time_layer.c counts. */
+ * layer_time.c counts. */
 static bool hides_tp(const struct flags_job *j)
 {
     return j->c->profile.fused && j->c->tp > 1 && j->c->tp <= j->cl->node_gpus;

@@ -256,7 +256,7 @@ static void asks_derive(struct feasible *f, const size_t *of, size_t which)
     }
 }
 
-/* ---- one question, as pack.c takes it ---- */
+/* ---- one question, as pod_pack.c takes it ---- */
 
 /* What a fabric lets each machine of a group have: virtual functions of a NIC, devices. */
 static int64_t fabric_room(const struct feasible *f, const struct spec_fabric *fb,

@@ -4,8 +4,8 @@
  * Static bytes (weights, gradients, optimizer) are counts times bytes a parameter, cut by tensor,
  * expert and pipeline parallelism and then by ZeRO.  Activations are what backward needs again,
  * operation by operation (Korthikanti et al. 2022, generalised to grouped heads, gated MLPs,
- * experts and latent attention): act_parts() is the whole list, and the table a user sees is the
- * same list.  What is not a tensor is in plan_memory_consts, and nowhere else. */
+ * experts and latent attention): plan_act_parts() is the whole list, and the table a user sees is
+ * the same list.  What is not a tensor is in plan_memory_consts, and nowhere else. */
 #include "plan/memory/step_memory_int.h"
 #include "plan/plan_int.h"
 

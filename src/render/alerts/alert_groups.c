@@ -433,7 +433,7 @@ static const struct alert_group {
 static size_t group_of(const struct render_alert *x)
 {
     if (x->budget)
-        return ARRAY_SIZE(groups); /* put_costs() has them */
+        return ARRAY_SIZE(groups); /* alerts_groups() writes them */
     for (size_t i = 0; !x->own && i < ARRAY_SIZE(groups) - 1; i++)
         for (const char *p = groups[i].ids; *p; p += strspn(p, " ")) {
             size_t n = strcspn(p, " ");

@@ -177,7 +177,7 @@ void api_vector(struct json_out *w, const float *v, size_t n, enum api_encoding 
         write_small(b, v, n, e, packed);
         return;
     case API_FLOAT:
-    case API_OCTETS: /* a whole body, not a value: api_octets() */
+    case API_OCTETS: /* a whole body, not a value: api_fields_octets() */
         write_floats(b, v, n);
         return;
     }
